@@ -1,0 +1,159 @@
+//! A typed job: its payload, and what is fixed for its kind.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::backend::AsBackend;
+use crate::enqueue::{self, EnqueueError, EnqueueOptions, Enqueued};
+
+/// A typed payload with what is fixed for its kind. Derive it:
+///
+/// ```
+/// use leasehold::Job;
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Serialize, Deserialize, Job)]
+/// #[job(kind = "send-email", queue = "mail", max_attempts = 5, lease = "5m")]
+/// struct SendEmail {
+///     to: String,
+/// }
+///
+/// assert_eq!(SendEmail::KIND, "send-email");
+/// assert_eq!(SendEmail::LEASE.as_secs(), 300);
+/// ```
+///
+/// The payload is stored as JSON, 1 MiB at the most; see [`EnqueueError`] for what is refused.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a job",
+    note = "add `#[derive(Serialize, Deserialize, Job)]` and `#[job(kind = \"…\")]`"
+)]
+pub trait Job: Serialize + DeserializeOwned + Send + 'static {
+    /// The stored name of the job type, 1 to 128 bytes. It never follows the type's name, so that a rename in the
+    /// program does not orphan the stored jobs.
+    const KIND: &'static str;
+
+    /// The queue that jobs of this kind go to unless [`EnqueueOptions::queue`] says otherwise.
+    const QUEUE: &'static str = "default";
+
+    /// The payload's version, 1 or more. Programs claim their own version and older ones, so newer payloads wait for a
+    /// newer program.
+    const VERSION: u32 = 1;
+
+    /// Larger numbers are claimed first.
+    const PRIORITY: i16 = 0;
+
+    /// How often the job may be begun, 1 or more, before a failure discards it.
+    const MAX_ATTEMPTS: u32 = 20;
+
+    /// How long a claim lasts without a heartbeat: the longest time until the job of a dead worker runs again.
+    const LEASE: Duration = Duration::from_secs(60);
+
+    /// How long an attempt may run in all; `None`: as long as its worker renews the lease.
+    const TIMEOUT: Option<Duration> = None;
+
+    /// How long a failed job waits before its next attempt.
+    const BACKOFF: Backoff = Backoff::Exponential { first: Duration::from_secs(1), max: Duration::from_secs(3600) };
+
+    /// What at most one job of this kind may have while it has not ended; `None`: any number of equal jobs.
+    fn unique_key(&self) -> Option<String> {
+        None
+    }
+
+    /// Turns the JSON of a payload stored by version `from` into the current version's.
+    ///
+    /// # Errors
+    ///
+    /// A text that says why it cannot; the job is then discarded with it. The default refuses every version.
+    fn migrate(from: u32, payload: serde_json::Value) -> Result<serde_json::Value, String> {
+        let _ = payload;
+        Err(format!("no migration from payload version {from}"))
+    }
+
+    /// Enqueues the job with the kind's settings, as part of the transaction that is open on `conn`, if any.
+    ///
+    /// # Errors
+    ///
+    /// [`EnqueueError`]; those that concern the payload are found before the database is asked.
+    fn enqueue(&self, conn: &mut impl AsBackend) -> Result<Enqueued, EnqueueError> {
+        self.enqueue_with(conn, &EnqueueOptions::new())
+    }
+
+    /// As [`Job::enqueue`], with a run time, priority, queue and more of its own.
+    ///
+    /// # Errors
+    ///
+    /// [`EnqueueError`].
+    fn enqueue_with(&self, conn: &mut impl AsBackend, options: &EnqueueOptions) -> Result<Enqueued, EnqueueError> {
+        let mut enqueued = enqueue::enqueue(std::slice::from_ref(self), conn.as_backend(), options)?;
+        Ok(enqueued.swap_remove(0))
+    }
+
+    /// Enqueues many jobs, 1,000 in a statement; the answers are in the order of `jobs`. All or none are enqueued.
+    ///
+    /// # Errors
+    ///
+    /// [`EnqueueError`]; none of the jobs is enqueued then.
+    fn enqueue_all(jobs: &[Self], conn: &mut impl AsBackend, options: &EnqueueOptions) -> Result<Vec<Enqueued>, EnqueueError>
+    where
+        Self: Sized,
+    {
+        enqueue::enqueue(jobs, conn.as_backend(), options)
+    }
+}
+
+/// How long a failed job waits before its next attempt, by the number of attempts so far.
+///
+/// ```
+/// use std::time::Duration;
+/// use leasehold::Backoff;
+///
+/// let backoff = Backoff::Exponential { first: Duration::from_secs(1), max: Duration::from_secs(3600) };
+/// assert_eq!(backoff.after(1), Duration::from_secs(1));
+/// assert_eq!(backoff.after(4), Duration::from_secs(8));
+/// assert_eq!(backoff.after(u32::MAX), Duration::from_secs(3600));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Backoff {
+    /// Always the same: `backoff = "fixed(30s)"`.
+    Fixed(Duration),
+    /// Growing by `step` with each attempt, up to `max`: `backoff = "linear(10s..5m)"`.
+    Linear {
+        /// After the first attempt, and added after each further one.
+        step: Duration,
+        /// The longest wait.
+        max: Duration,
+    },
+    /// Doubling with each attempt, up to `max`: `backoff = "exponential(1s..1h)"`.
+    Exponential {
+        /// After the first attempt.
+        first: Duration,
+        /// The longest wait.
+        max: Duration,
+    },
+}
+
+impl Backoff {
+    /// How long to wait after the given attempt; the first is 1. Never overflows.
+    #[must_use]
+    pub fn after(&self, attempt: u32) -> Duration {
+        let before = attempt.saturating_sub(1);
+        match *self {
+            Self::Fixed(wait) => wait,
+            Self::Linear { step, max } => step.saturating_mul(attempt.max(1)).min(max),
+            Self::Exponential { first, max } => first.saturating_mul(1 << before.min(31)).min(max),
+        }
+    }
+}
+
+/// A payload that must not show in logs: [`fmt::Debug`] prints `…`.
+pub(crate) struct Hidden<'a>(pub(crate) &'a str);
+
+impl fmt::Debug for Hidden<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "… ({} bytes)", self.0.len())
+    }
+}

@@ -1,0 +1,100 @@
+//! Raw SQL texts with typed binds that Diesel keeps as prepared statements.
+//!
+//! `diesel::sql_query` marks itself as unsafe to cache, so its text is parsed and planned at every call. A [`Sql`] is
+//! cached under its text. Texts write `$1`, `$2`, … (each as often as it likes); Diesel emits the backend's own
+//! placeholders.
+
+use std::marker::PhantomData;
+
+use diesel::backend::Backend;
+use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
+use diesel::result::{Error, QueryResult};
+use diesel::serialize::ToSql;
+use diesel::sql_types::{BigInt, HasSqlType, Untyped};
+use diesel::{QueryableByName, RunQueryDsl};
+
+/// A text with its binds, a tuple of [`Bind`]s.
+#[derive(Debug)]
+pub(crate) struct Sql<B>(pub(crate) &'static str, pub(crate) B);
+
+/// A value with its SQL type.
+#[derive(Debug)]
+pub(crate) struct Bind<ST, V>(V, PhantomData<ST>);
+
+/// Binds a value as the SQL type `ST`.
+pub(crate) fn bind<ST, V>(value: V) -> Bind<ST, V> {
+    Bind(value, PhantomData)
+}
+
+/// A row with nothing but an id.
+#[derive(Debug, QueryableByName)]
+pub(crate) struct Id {
+    #[diesel(sql_type = BigInt)]
+    pub(crate) id: i64,
+}
+
+pub(crate) trait Binds<DB: Backend> {
+    fn push<'b>(&'b self, index: usize, out: &mut AstPass<'_, 'b, DB>) -> QueryResult<()>;
+}
+
+impl<DB: Backend> Binds<DB> for () {
+    fn push<'b>(&'b self, index: usize, _: &mut AstPass<'_, 'b, DB>) -> QueryResult<()> {
+        Err(no_bind(index))
+    }
+}
+
+macro_rules! tuples_of_binds {
+    ($(($($index:tt $ST:ident $V:ident),+))+) => { $(
+        impl<DB: Backend $(+ HasSqlType<$ST>)+, $($ST, $V: ToSql<$ST, DB>),+> Binds<DB> for ($(Bind<$ST, $V>,)+) {
+            fn push<'b>(&'b self, index: usize, out: &mut AstPass<'_, 'b, DB>) -> QueryResult<()> {
+                match index {
+                    $($index => out.push_bind_param::<$ST, $V>(&self.$index.0),)+
+                    _ => Err(no_bind(index)),
+                }
+            }
+        }
+    )+ };
+}
+tuples_of_binds! {
+    (0 S0 V0)
+    (0 S0 V0, 1 S1 V1)
+    (0 S0 V0, 1 S1 V1, 2 S2 V2)
+    (0 S0 V0, 1 S1 V1, 2 S2 V2, 3 S3 V3)
+    (0 S0 V0, 1 S1 V1, 2 S2 V2, 3 S3 V3, 4 S4 V4)
+    (0 S0 V0, 1 S1 V1, 2 S2 V2, 3 S3 V3, 4 S4 V4, 5 S5 V5)
+    (0 S0 V0, 1 S1 V1, 2 S2 V2, 3 S3 V3, 4 S4 V4, 5 S5 V5, 6 S6 V6)
+    (0 S0 V0, 1 S1 V1, 2 S2 V2, 3 S3 V3, 4 S4 V4, 5 S5 V5, 6 S6 V6, 7 S7 V7)
+    (0 S0 V0, 1 S1 V1, 2 S2 V2, 3 S3 V3, 4 S4 V4, 5 S5 V5, 6 S6 V6, 7 S7 V7, 8 S8 V8)
+    (0 S0 V0, 1 S1 V1, 2 S2 V2, 3 S3 V3, 4 S4 V4, 5 S5 V5, 6 S6 V6, 7 S7 V7, 8 S8 V8, 9 S9 V9)
+    (0 S0 V0, 1 S1 V1, 2 S2 V2, 3 S3 V3, 4 S4 V4, 5 S5 V5, 6 S6 V6, 7 S7 V7, 8 S8 V8, 9 S9 V9, 10 S10 V10)
+}
+
+fn no_bind(index: usize) -> Error {
+    Error::QueryBuilderError(format!("the statement names ${}, which is not bound", index + 1).into())
+}
+
+// No static id and no `unsafe_to_cache_prepared`: Diesel caches the statement under its text.
+impl<B> QueryId for Sql<B> {
+    type QueryId = ();
+    const HAS_STATIC_QUERY_ID: bool = false;
+}
+
+impl<B> Query for Sql<B> {
+    type SqlType = Untyped;
+}
+
+impl<B, C> RunQueryDsl<C> for Sql<B> {}
+
+impl<DB: Backend, B: Binds<DB>> QueryFragment<DB> for Sql<B> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, DB>) -> QueryResult<()> {
+        let mut parts = self.0.split('$');
+        out.push_sql(parts.next().unwrap_or_default());
+        for part in parts {
+            let digits = part.bytes().take_while(u8::is_ascii_digit).count();
+            let number: usize = part[..digits].parse().map_err(|_| no_bind(usize::MAX - 1))?;
+            self.1.push(number.wrapping_sub(1), &mut out)?;
+            out.push_sql(&part[digits..]);
+        }
+        Ok(())
+    }
+}
