@@ -1,5 +1,42 @@
 //! A job queue for blocking Rust programs on Diesel, where a worker that lost its job cannot commit.
+
+// The derive's output names the crate by its own name, here too.
 extern crate self as leasehold;
+
 mod schema;
+pub use schema::{Schema, SchemaNameError};
+
+mod name;
+pub use name::NameError;
+
+mod migrate;
+
+mod job;
+pub use job::{Backoff, Job};
+
+mod enqueue;
+pub use enqueue::{EnqueueError, EnqueueOptions, Enqueued, KEY_RETENTION, MAX_PAYLOAD_BYTES, MAX_PAYLOAD_DEPTH};
+
+mod wake;
+
+mod lease;
+pub use lease::{Fence, LeaseGuard, LeaseWatch, Receipt, Refusal};
+
+mod handler;
+pub use handler::{Handler, JobError, Outcome};
+
+mod commit;
+
+mod settle;
+
+mod events;
+pub use events::{Counts, Hooks, JobInfo};
+
 mod sql;
-pub mod backend;
+
+mod backend;
+pub use backend::{AsBackend, Backend, Isolation};
+
+#[doc(hidden)]
+#[path = "private.rs"]
+pub mod __private;

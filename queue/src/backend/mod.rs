@@ -92,13 +92,16 @@ pub trait Connect: Sized {
     /// Refuses a server that cannot keep the promise; returns warnings about settings that weaken it.
     fn check_server(&mut self, allow_unsafe: bool) -> Result<Vec<String>, ServerError>;
 
-    /// Begins the transaction of a commit and marks it, so that [`Connect::still_in_commit`] can tell whether it is
-    /// still the same one. At depth one or more (a test's transaction) it opens a savepoint instead.
-    fn begin_commit(&mut self, isolation: Option<Isolation>) -> QueryResult<()>;
+    /// Begins the transaction of a commit and marks it, so that the completion can tell whether it is still the same one.
+    /// At depth one or more (a test's transaction) it opens a savepoint instead.
+    fn begin_commit(&mut self, isolation: Option<Isolation>, settings: &ConnectionSettings) -> QueryResult<()>;
 
-    /// Whether the transaction begun by [`Connect::begin_commit`] is still the one that is open: false after a raw
-    /// `COMMIT` or `ROLLBACK` inside the commit closure.
-    fn still_in_commit(&mut self) -> QueryResult<bool>;
+    /// Begins a transaction that will write: on SQLite it takes the write lock at once, because a transaction that
+    /// upgrades later fails when another one wrote in between.
+    fn begin_write(&mut self) -> QueryResult<()>;
+
+    /// Begins a short transaction in which a row is read under its lock; waits one second for it at the most.
+    fn begin_resolve(&mut self) -> QueryResult<()>;
 
     /// Runs reads that cannot write.
     fn read_only<T, E>(&mut self, reads: impl FnOnce(&mut Self) -> Result<T, E>) -> QueryResult<Result<T, E>>;
@@ -369,10 +372,21 @@ pub struct Ownership {
     pub lease_token: Option<String>,
 }
 
+/// What the fenced completion found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Completion {
+    /// One row: it may be committed.
+    Completed,
+    /// No row under this fence.
+    Refused,
+    /// The transaction of the commit is not open any more: a raw `COMMIT` or `ROLLBACK` ended it. Nothing was written.
+    Ended,
+}
+
 pub trait CommitStatements {
-    /// The fenced completion inside a commit's transaction: 1 row if the lease still holds, else 0. `strict`: the row is
-    /// locked first and must not have outlived its lease by then.
-    fn complete(&mut self, schema: &Schema, fence: &Fence, strict: bool) -> QueryResult<usize>;
+    /// The fenced completion, last in the transaction begun by [`Connect::begin_commit`]. `strict`: the row is locked first
+    /// and must not have outlived its lease by then.
+    fn complete(&mut self, schema: &Schema, fence: &Fence, strict: bool) -> QueryResult<Completion>;
 
     /// The row in `jobs` under its lock, waiting for whoever has it; part of a transaction.
     fn lock_ownership(&mut self, schema: &Schema, id: i64) -> QueryResult<Option<Ownership>>;

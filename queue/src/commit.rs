@@ -1,0 +1,268 @@
+//! The commit: a handler's writes and the job's completion, in one transaction.
+//!
+//! The writes come first and the fenced completion last: the row's lock is short, and an error that the closure
+//! swallowed shows at the completion, because the server refuses every further statement of an aborted transaction.
+//! Begin, completion and COMMIT are driven one by one, since their errors mean different things: before the COMMIT
+//! every error means "not committed"; at the COMMIT it means "unknown", until the row was read again *under its lock*
+//! (a plain read may find the state before a COMMIT that is still under way).
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use diesel::connection::{AnsiTransactionManager, TransactionManager};
+use diesel::result::{DatabaseErrorKind, Error, QueryResult};
+
+use crate::backend::{Backend, Completion, Isolation, Ownership};
+use crate::handler::JobError;
+use crate::lease::{Held, Refusal, Slot};
+use crate::schema::Schema;
+
+/// One commit of one lease.
+pub(crate) struct Commit<'a> {
+    pub(crate) held: &'a Held,
+    pub(crate) strict: bool,
+    pub(crate) isolation: Option<Isolation>,
+    /// How often the closure may run.
+    pub(crate) tries: u32,
+}
+
+/// How one try ended. All but `Committed` and `Unknown` are rolled back.
+enum Tried {
+    Committed,
+    /// The completion matched no row.
+    Refused,
+    /// The closure returned an error.
+    Failed(JobError),
+    /// A serialization failure or a deadlock: the same closure may succeed the next time.
+    Conflict(JobError),
+    /// Any other answer of the server that means "not committed".
+    NotCommitted(JobError),
+    /// The COMMIT was sent and its answer is no verdict.
+    Unknown(Error),
+}
+
+impl Commit<'_> {
+    /// Runs the closure and the completion until they are committed or cannot be.
+    pub(crate) fn run<C: Backend>(
+        &self,
+        slot: &mut dyn Slot<C>,
+        mut writes: impl FnMut(&mut C) -> Result<(), JobError>,
+    ) -> Result<(), JobError> {
+        for tried in 1.. {
+            match self.once(slot, &mut writes)? {
+                Tried::Committed => {
+                    self.held.mark_committed();
+                    return Ok(());
+                }
+                Tried::Refused => return Err(self.diagnose(slot)?),
+                // A late worker's unique violation is a symptom: whoever took the job has written that row.
+                Tried::Failed(error) => return Err(self.refusal(slot).ok().flatten().map_or(error, JobError::refused)),
+                Tried::NotCommitted(error) => return Err(error),
+                Tried::Conflict(error) if tried >= self.tries => return Err(error),
+                Tried::Conflict(_) => thread::sleep(Duration::from_millis(u64::from(tried) * 5)),
+                Tried::Unknown(error) => match self.resolve(slot, &error)? {
+                    Verdict::Committed => {
+                        self.held.mark_committed();
+                        return Ok(());
+                    }
+                    Verdict::NotCommitted if tried >= self.tries => {
+                        return Err(JobError::retry(format!("the COMMIT failed and nothing was written: {error}")));
+                    }
+                    Verdict::NotCommitted => {}
+                },
+            }
+            if let Some(refusal) = self.held.lost() {
+                return Err(JobError::refused(refusal));
+            }
+        }
+        unreachable!("the number of tries is bounded")
+    }
+
+    /// One transaction. An `Err` means that it could not even begin.
+    fn once<C: Backend>(
+        &self,
+        slot: &mut dyn Slot<C>,
+        writes: &mut impl FnMut(&mut C) -> Result<(), JobError>,
+    ) -> Result<Tried, JobError> {
+        let (schema, savepoint) = (slot.schema().clone(), slot.permits_savepoint());
+        let (gate, settings) = (slot.write_gate().clone(), slot.settings().clone());
+        let conn = slot.connection()?;
+        let before = depth(conn)?;
+        if before > 0 && !savepoint {
+            slot.give_back(true);
+            return Err(JobError::retry(
+                "the pool's connection is inside a transaction: a lease commits in a transaction of its own; \
+                 do not return connections to the pool with one open",
+            ));
+        }
+        let tried = gate.hold(|| -> Result<Tried, JobError> {
+            conn.begin_commit(self.isolation, &settings)?;
+            let ran = catch_unwind(AssertUnwindSafe(|| writes(conn)));
+            let tried = match ran {
+                Ok(Ok(())) => self.complete(conn, &schema, before + 1),
+                Ok(Err(error)) if error.downcast_ref().is_some_and(is_conflict) => Tried::Conflict(error),
+                Ok(Err(error)) => Tried::Failed(error),
+                Err(panic) => {
+                    roll_back_to(conn, before);
+                    resume_unwind(panic);
+                }
+            };
+            Ok(match tried {
+                Tried::Committed | Tried::Unknown(_) => tried,
+                not_committed => {
+                    roll_back_to(conn, before);
+                    not_committed
+                }
+            })
+        });
+        let broken = !matches!(tried, Ok(Tried::Committed)) && (matches!(tried, Ok(Tried::Unknown(_)) | Err(_)) || is_open(slot, before));
+        slot.give_back(broken);
+        tried
+    }
+
+    /// The completion and the COMMIT, after the closure succeeded.
+    fn complete<C: Backend>(&self, conn: &mut C, schema: &Schema, expected: u32) -> Tried {
+        match depth(conn) {
+            Ok(depth) if depth == expected => {}
+            Ok(depth) if depth > expected => {
+                return Tried::NotCommitted(JobError::retry("the commit closure left a transaction of its own open"));
+            }
+            Ok(_) => return Tried::NotCommitted(ended()),
+            Err(_) => return Tried::NotCommitted(swallowed()),
+        }
+        match conn.complete(schema, &self.held.fence, self.strict) {
+            Ok(Completion::Completed) => {}
+            Ok(Completion::Refused) => return Tried::Refused,
+            Ok(Completion::Ended) => return Tried::NotCommitted(ended()),
+            Err(error) if is_conflict(&error) => return Tried::Conflict(error.into()),
+            Err(Error::DatabaseError(DatabaseErrorKind::Unknown, info)) if info.message().contains("aborted") => {
+                return Tried::NotCommitted(swallowed());
+            }
+            Err(error) => return Tried::NotCommitted(error.into()),
+        }
+        match AnsiTransactionManager::commit_transaction(conn) {
+            Ok(()) => Tried::Committed,
+            Err(error) if is_conflict(&error) && conn.ping().is_ok() => Tried::Conflict(error.into()),
+            Err(error) => Tried::Unknown(error),
+        }
+    }
+
+    /// Says why the completion matched no row.
+    fn diagnose<C: Backend>(&self, slot: &mut dyn Slot<C>) -> Result<JobError, JobError> {
+        let refusal = match self.refusal(slot)? {
+            Some(refusal) => refusal,
+            None if self.strict => Refusal::Expired,
+            None => return Ok(JobError::retry("the completion matched no row, and yet the job is this worker's")),
+        };
+        Ok(JobError::refused(refusal))
+    }
+
+    /// What the row says about the lease, if it is not this worker's any more.
+    fn refusal<C: Backend>(&self, slot: &mut dyn Slot<C>) -> Result<Option<Refusal>, JobError> {
+        let schema = slot.schema().clone();
+        let row = slot.connection().and_then(|conn| Ok(conn.ownership(&schema, self.held.fence.id)?));
+        slot.give_back(row.is_err());
+        let refusal = Refusal::of(&self.held.fence, row?.as_ref());
+        if refusal.is_some() {
+            self.held.mark_lost();
+        }
+        Ok(refusal)
+    }
+
+    /// Reads the row under its lock until that gives a verdict, or until the lease ends.
+    fn resolve<C: Backend>(&self, slot: &mut dyn Slot<C>, error: &Error) -> Result<Verdict, JobError> {
+        log::warn!(
+            "job {} ({}): the answer to its COMMIT was lost ({error}); reading the row again",
+            self.held.fence.id,
+            self.held.kind
+        );
+        let mut wait = Duration::from_millis(20);
+        loop {
+            let row = slot.fresh().and_then(|mut conn| Ok(self.locked_ownership(&mut conn, slot.schema())?));
+            match row {
+                Ok(row) => return self.verdict(row.as_ref()),
+                Err(error) => log::debug!("job {}: still unknown: {error}", self.held.fence.id),
+            }
+            if self.held.remaining(Instant::now()) < wait {
+                return Err(JobError::unresolved(format!(
+                    "the answer to the COMMIT was lost ({error}) and the row could not be read until the lease ended"
+                )));
+            }
+            thread::sleep(wait);
+            wait = (wait * 2).min(Duration::from_secs(1));
+        }
+    }
+
+    fn locked_ownership<C: Backend>(&self, conn: &mut C, schema: &Schema) -> QueryResult<Option<Ownership>> {
+        conn.begin_resolve()?;
+        let id = self.held.fence.id;
+        let row = conn.lock_ownership(schema, id).and_then(|row| match row {
+            // Holding the lock proves that the transaction in doubt is over. Without a row to lock, a new statement sees
+            // what it left.
+            None => conn.ownership(schema, id),
+            row => Ok(row),
+        });
+        roll_back_to(conn, 0);
+        row
+    }
+
+    fn verdict(&self, row: Option<&Ownership>) -> Result<Verdict, JobError> {
+        match Refusal::of(&self.held.fence, row) {
+            None => Ok(Verdict::NotCommitted),
+            Some(Refusal::AlreadyFinished { state }) if state == "completed" && row.map(|row| row.generation) == Some(self.held.fence.generation) => {
+                Ok(Verdict::Committed)
+            }
+            Some(refusal) => {
+                self.held.mark_lost();
+                Err(JobError::refused(refusal))
+            }
+        }
+    }
+}
+
+/// What the row says about a COMMIT whose answer was lost.
+enum Verdict {
+    Committed,
+    NotCommitted,
+}
+
+fn ended() -> JobError {
+    JobError::retry(
+        "the commit closure ended the transaction itself (a raw COMMIT or ROLLBACK), so its writes are not fenced: \
+         leave both to `commit`",
+    )
+}
+
+fn swallowed() -> JobError {
+    JobError::retry("a statement in the commit closure failed and the closure did not return its error; nothing was written")
+}
+
+/// Whether the same transaction may succeed the next time. Diesel tells no SQLSTATE, so a deadlock is known by its text;
+/// under another language of the server's messages it is a failed attempt like any other.
+fn is_conflict(error: &Error) -> bool {
+    match error {
+        Error::DatabaseError(DatabaseErrorKind::SerializationFailure, _) => true,
+        Error::DatabaseError(DatabaseErrorKind::Unknown, info) => info.message().contains("deadlock detected"),
+        _ => false,
+    }
+}
+
+/// How many transactions deep the connection is: zero outside of any.
+pub(crate) fn depth<C: Backend>(conn: &mut C) -> QueryResult<u32> {
+    let depth = AnsiTransactionManager::transaction_manager_status_mut(conn).transaction_depth()?;
+    Ok(depth.map_or(0, std::num::NonZero::get))
+}
+
+/// Leaves the transactions above `target`. Errors are of no interest: a connection that stays inside is closed.
+pub(crate) fn roll_back_to<C: Backend>(conn: &mut C, target: u32) {
+    while depth(conn).is_ok_and(|depth| depth > target) {
+        if AnsiTransactionManager::rollback_transaction(conn).is_err() {
+            return;
+        }
+    }
+}
+
+fn is_open<C: Backend>(slot: &mut dyn Slot<C>, before: u32) -> bool {
+    slot.connection().map_or(true, |conn| depth(conn).map_or(true, |depth| depth != before))
+}

@@ -1,0 +1,478 @@
+//! The lease: who may record the end of a job.
+//!
+//! A row lock says who fetched a job, and ends with the transaction. A lease is a record: the claim writes `running`, a
+//! new generation, a fresh random lease token and an end time into the row and commits that before any work starts.
+//! Generation and token together are the *fence*: every later write names both, so a write by a worker that lost its
+//! job matches no row.
+//!
+//! # Why two numbers
+//!
+//! The generation alone is not a fence. It repeats when the database forgets a commit it had acknowledged (a crash with
+//! `synchronous_commit = off`, the promotion of a replica that lagged, an older SQLite file put back): the lost claim's
+//! generation is given out again, and a late worker's writes would pass. The token cannot repeat, whatever the database
+//! forgets: each claim call draws it from the operating system's random source. The generation in turn orders the
+//! leases of a job, so that a refusal can say what happened: a row whose generation is *below* ours, or equal with
+//! another token, is proof of forgotten commits ([`Refusal::DurabilityLoss`]).
+//!
+//! # Why the guard has a brand
+//!
+//! The lifetime `'j` of [`LeaseGuard`] and [`Receipt`] is invariant, and [`Handler::run`](crate::Handler::run) is
+//! quantified over it. So a handler cannot return another job's receipt, keep one for later, or send the guard to a
+//! thread that outlives the call: the compiler refuses each.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use uuid::Uuid;
+
+use crate::backend::{Backend, ClaimedRow, ConnectionSettings, Isolation, Ownership, WriteGate};
+use crate::commit;
+use crate::handler::{JobError, Outcome};
+use crate::schema::Schema;
+
+/// What a claim gave to its worker, and what each later write of the job must present.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fence {
+    /// The job.
+    pub id: i64,
+    /// Grows by one whenever ownership is given or taken away; gaps are normal.
+    pub generation: i64,
+    /// Random, fresh for each claim call.
+    pub lease_token: Uuid,
+}
+
+/// Why the database did not accept a write of a job's worker.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The job was taken away: its lease ran out, or it ran past its timeout.
+    #[error("the lease was lost: the job is at generation {generation} now")]
+    Lost {
+        /// The row's generation now.
+        generation: i64,
+    },
+    /// The lease is no longer trusted here: it could not be renewed in time, by this process's own clock.
+    #[error("the lease ran out before it could be renewed")]
+    Expired,
+    /// The attempt ran past the kind's timeout.
+    #[error("the attempt ran past its timeout")]
+    TimedOut,
+    /// The row is gone.
+    #[error("the job does not exist any more")]
+    Missing,
+    /// The job has ended already.
+    #[error("the job has ended already: it is {state}")]
+    AlreadyFinished {
+        /// `completed` or `discarded`.
+        state: String,
+    },
+    /// The job was cancelled.
+    #[error("the job was cancelled")]
+    Cancelled,
+    /// The database forgot a commit that it had acknowledged: the row is at a lower generation than this lease, or at
+    /// the same one with another token. See the module's documentation.
+    #[error("the database lost a commit that it had acknowledged: the job is at generation {generation} again")]
+    DurabilityLoss {
+        /// The row's generation now.
+        generation: i64,
+    },
+}
+
+impl Refusal {
+    /// What a row says about a fence that matched nothing; `None` when the row is running under that very fence.
+    pub(crate) fn of(fence: &Fence, row: Option<&Ownership>) -> Option<Self> {
+        let Some(row) = row else { return Some(Self::Missing) };
+        let generation = row.generation;
+        let same_token = row.lease_token.as_deref().and_then(|token| token.parse().ok()) == Some(fence.lease_token);
+        if generation < fence.generation || (generation == fence.generation && !same_token) {
+            return Some(Self::DurabilityLoss { generation });
+        }
+        match row.state.as_str() {
+            "running" if generation == fence.generation => None,
+            "running" | "ready" => Some(Self::Lost { generation }),
+            "cancelled" => Some(Self::Cancelled),
+            _ => Some(Self::AlreadyFinished { state: row.state.clone() }),
+        }
+    }
+}
+
+/// What the runtime keeps of a lease, so that it can renew and settle the job whatever the handler does with the guard.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) fence: Fence,
+    pub(crate) queue: String,
+    pub(crate) kind: String,
+    pub(crate) attempt: u32,
+    pub(crate) max_attempts: u32,
+    pub(crate) idempotency_key: String,
+    pub(crate) lease: Duration,
+    pub(crate) timeout: Option<Duration>,
+    /// Milliseconds on [`clock_ms`].
+    expires_at: AtomicU64,
+    beaten_at: AtomicU64,
+    begun_at: OnceLock<Instant>,
+    standing: AtomicU8,
+    cancel_requested: AtomicBool,
+}
+
+const HOLDS: u8 = 0;
+const LOST: u8 = 1;
+const TIMED_OUT: u8 = 2;
+const COMMITTED: u8 = 3;
+
+/// Milliseconds on the monotonic clock, from a fixed point in this process.
+fn clock_ms(at: Instant) -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    let start = START.get_or_init(|| Instant::now() - Duration::from_secs(1));
+    u64::try_from(at.saturating_duration_since(*start).as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Held {
+    /// `sent`: when the claim was sent, so that the local deadline is never later than the database's.
+    pub(crate) fn new(row: &ClaimedRow, lease_token: Uuid, timeout: Option<Duration>, sent: Instant) -> Self {
+        let held = Self {
+            fence: Fence { id: row.id, generation: row.generation, lease_token },
+            queue: row.queue.clone(),
+            kind: row.kind.clone(),
+            attempt: row.attempt.unsigned_abs(),
+            max_attempts: row.max_attempts.unsigned_abs(),
+            idempotency_key: row.idempotency_key.clone(),
+            lease: Duration::from_millis(row.lease_ms.unsigned_abs()),
+            timeout,
+            expires_at: AtomicU64::new(0),
+            beaten_at: AtomicU64::new(0),
+            begun_at: OnceLock::new(),
+            standing: AtomicU8::new(HOLDS),
+            cancel_requested: AtomicBool::new(false),
+        };
+        held.renewed(sent);
+        held
+    }
+
+    /// The lease runs anew from when the accepted heartbeat was *sent*.
+    pub(crate) fn renewed(&self, sent: Instant) {
+        self.beaten_at.store(clock_ms(sent), Ordering::Release);
+        self.expires_at.store(clock_ms(sent + self.lease), Ordering::Release);
+    }
+
+    /// When the next heartbeat is due: a third of the lease after the last.
+    pub(crate) fn beat_due_in(&self, now: Instant) -> Duration {
+        let due = self.beaten_at.load(Ordering::Acquire) + u64::try_from(self.lease.as_millis() / 3).unwrap_or(u64::MAX);
+        Duration::from_millis(due.saturating_sub(clock_ms(now)))
+    }
+
+    pub(crate) fn remaining(&self, now: Instant) -> Duration {
+        Duration::from_millis(self.expires_at.load(Ordering::Acquire).saturating_sub(clock_ms(now)))
+    }
+
+    pub(crate) fn begin(&self, now: Instant) {
+        let _ = self.begun_at.set(now);
+    }
+
+    pub(crate) fn begun_at(&self) -> Option<Instant> {
+        self.begun_at.get().copied()
+    }
+
+    pub(crate) fn is_past_timeout(&self, now: Instant) -> bool {
+        match (self.timeout, self.begun_at()) {
+            (Some(timeout), Some(begun)) => now.saturating_duration_since(begun) >= timeout,
+            _ => false,
+        }
+    }
+
+    /// A committed lease stays committed: a late answer must not turn it into a lost one.
+    fn leave_holding(&self, standing: u8) -> bool {
+        self.standing.compare_exchange(HOLDS, standing, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    pub(crate) fn mark_lost(&self) -> bool {
+        self.leave_holding(LOST)
+    }
+
+    pub(crate) fn mark_timed_out(&self) -> bool {
+        self.leave_holding(TIMED_OUT)
+    }
+
+    /// The database's word, so it overrides what was assumed.
+    pub(crate) fn mark_committed(&self) {
+        self.standing.store(COMMITTED, Ordering::Release);
+    }
+
+    pub(crate) fn is_committed(&self) -> bool {
+        self.standing.load(Ordering::Acquire) == COMMITTED
+    }
+
+    pub(crate) fn request_cancel(&self) -> bool {
+        !self.cancel_requested.swap(true, Ordering::AcqRel)
+    }
+
+    pub(crate) fn is_cancel_requested(&self) -> bool {
+        self.cancel_requested.load(Ordering::Acquire)
+    }
+
+    /// Why the lease is not to be trusted any more, if it is not.
+    pub(crate) fn lost(&self) -> Option<Refusal> {
+        match self.standing.load(Ordering::Acquire) {
+            LOST => Some(Refusal::Lost { generation: self.fence.generation + 1 }),
+            TIMED_OUT => Some(Refusal::TimedOut),
+            HOLDS if self.remaining(Instant::now()).is_zero() => Some(Refusal::Expired),
+            _ => None,
+        }
+    }
+}
+
+/// Where a guard gets a connection from. It stays with the runtime, so that a forgotten guard leaks none.
+pub(crate) trait Slot<C: Backend>: Send {
+    /// The connection for the handler's database work, taken from the pool when first asked for.
+    fn connection(&mut self) -> Result<&mut C, JobError>;
+    /// Gives the connection back; `broken`: closes it.
+    fn give_back(&mut self, broken: bool);
+    /// A new connection, to resolve a lost answer.
+    fn fresh(&self) -> Result<C, JobError>;
+    fn schema(&self) -> &Schema;
+    fn settings(&self) -> &ConnectionSettings;
+    fn write_gate(&self) -> &WriteGate;
+    /// Whether a commit may be a savepoint in somebody's transaction: in tests only.
+    fn permits_savepoint(&self) -> bool;
+}
+
+/// Invariant in `'j`: a guard and the receipt made from it carry one brand, and no other's fits.
+type Brand<'j> = PhantomData<fn(&'j ()) -> &'j ()>;
+
+/// Proof that this worker holds the job, handed to [`Handler::run`](crate::Handler::run) by value.
+///
+/// A [`Receipt`], and so a successful run, is had only by giving the guard up: [`commit`](Self::commit) (with writes),
+/// [`finish`](Self::finish) (without), [`snooze`](Self::snooze) or [`cancel`](Self::cancel). It holds no connection.
+#[must_use = "a handler that drops its lease can only fail the job"]
+pub struct LeaseGuard<'j, C: Backend> {
+    slot: &'j mut (dyn Slot<C> + 'j),
+    held: Arc<Held>,
+    strict: bool,
+    brand: Brand<'j>,
+}
+
+/// Proof that a lease was given up properly: the only success value of a handler.
+///
+/// It has no public constructor, and neither outlives nor fits another call than its own.
+#[must_use = "return the receipt from the handler, or the job counts as failed"]
+pub struct Receipt<'j> {
+    pub(crate) decision: Decision,
+    brand: Brand<'j>,
+}
+
+/// What the runtime still has to do for a receipt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Decision {
+    /// Nothing: the completion is in the database.
+    Committed,
+    Finish,
+    Snooze(Duration),
+    Cancel(String),
+}
+
+impl<'j, C: Backend> LeaseGuard<'j, C> {
+    pub(crate) fn new(slot: &'j mut (dyn Slot<C> + 'j), held: Arc<Held>) -> Self {
+        Self { slot, held, strict: false, brand: PhantomData }
+    }
+
+    fn receipt(decision: Decision) -> Receipt<'j> {
+        Receipt { decision, brand: PhantomData }
+    }
+
+    /// The job's id.
+    #[must_use]
+    pub fn job_id(&self) -> i64 {
+        self.held.fence.id
+    }
+
+    /// How often the job was begun, this time included; snoozes and releases do not count.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.held.attempt
+    }
+
+    /// Whether a failure now would discard the job.
+    #[must_use]
+    pub fn is_last_attempt(&self) -> bool {
+        self.held.attempt >= self.held.max_attempts
+    }
+
+    /// The generation of this lease: higher than that of every earlier lease of the job, with gaps.
+    #[must_use]
+    pub fn generation(&self) -> i64 {
+        self.held.fence.generation
+    }
+
+    /// The same text in every attempt of this job, and another for every other job: what an outside system needs to
+    /// recognise a repeated request. The one given at enqueue, else a random one.
+    #[must_use]
+    pub fn idempotency_key(&self) -> &str {
+        &self.held.idempotency_key
+    }
+
+    /// Whether the lease is lost as far as this process knows. A handler that runs long looks here and stops early; the
+    /// database decides at the commit in any case.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.held.lost().is_some()
+    }
+
+    /// Whether somebody asked this job to stop. The handler may stop with [`LeaseGuard::cancel`], or go on and complete.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.held.is_cancel_requested()
+    }
+
+    /// As [`LeaseGuard::is_lost`], for `?` between the steps of a long handler.
+    ///
+    /// # Errors
+    ///
+    /// The refusal, once the lease is lost.
+    pub fn check(&self) -> Result<(), JobError> {
+        self.held.lost().map_or(Ok(()), |refusal| Err(JobError::refused(refusal)))
+    }
+
+    /// A view of the lease for other threads of the handler.
+    #[must_use]
+    pub fn watch(&self) -> LeaseWatch {
+        LeaseWatch { held: Arc::clone(&self.held) }
+    }
+
+    /// Demands at the commit that the lease has not run out by the database's clock, even if nobody else has claimed
+    /// the job. The row is locked first and its end compared then, so a commit that waited is judged by when it stopped
+    /// waiting. Nothing can be said of the instant of the COMMIT itself.
+    pub fn strict(mut self) -> Self {
+        self.strict = true;
+        self
+    }
+
+    /// Reads from the database before the commit, on a connection that goes back to the pool at once. What runs in here
+    /// cannot write.
+    ///
+    /// # Errors
+    ///
+    /// The closure's error; [`JobError`] when the lease is lost or no connection can be had.
+    pub fn read<T, E: Into<JobError>>(&mut self, reads: impl FnOnce(&mut C) -> Result<T, E>) -> Result<T, JobError> {
+        self.check()?;
+        let answer = self.slot.connection()?.read_only(reads);
+        self.slot.give_back(answer.is_err());
+        answer?.map_err(Into::into)
+    }
+
+    /// Runs `writes` and the job's completion in one transaction: both are committed, or neither. When the job is no
+    /// longer this worker's, everything is rolled back.
+    ///
+    /// The completion comes last, so the row is locked for a short time only. On SQLite the closure holds the
+    /// database's one write lock: it must stay well below a third of the lease, or heartbeats come too late.
+    ///
+    /// # Errors
+    ///
+    /// - the closure's error, after a rollback, unless the lease turns out to be lost: then that;
+    /// - [`JobError::refusal`] when the job is not this worker's any more;
+    /// - a failed attempt when a statement's error was swallowed by the closure, when the closure ended the transaction
+    ///   itself, or when the server refuses the COMMIT (a deferred constraint, a serialization failure);
+    /// - when the answer to the COMMIT is lost, the row is read again under its lock. Only if that stays impossible until
+    ///   the lease ends, the outcome is left open, and the lease decides.
+    pub fn commit(self, writes: impl FnOnce(&mut C) -> Result<(), JobError>) -> Outcome<'j> {
+        let mut writes = Some(writes);
+        self.commit_with(None, 1, move |tx| writes.take().map_or(Ok(()), |writes| writes(tx)))
+    }
+
+    /// As [`LeaseGuard::commit`], in a transaction of the given isolation level. The closure runs again, up to ten times in
+    /// all, when the transaction fails with a serialization failure or a deadlock.
+    ///
+    /// # Errors
+    ///
+    /// As [`LeaseGuard::commit`].
+    pub fn commit_retrying(
+        self,
+        isolation: Isolation,
+        writes: impl FnMut(&mut C) -> Result<(), JobError>,
+    ) -> Outcome<'j> {
+        self.commit_with(Some(isolation), 10, writes)
+    }
+
+    fn commit_with(
+        self,
+        isolation: Option<Isolation>,
+        tries: u32,
+        writes: impl FnMut(&mut C) -> Result<(), JobError>,
+    ) -> Outcome<'j> {
+        self.check()?;
+        let commit = commit::Commit { held: &self.held, strict: self.strict, isolation, tries };
+        commit.run(self.slot, writes)?;
+        Ok(Self::receipt(Decision::Committed))
+    }
+
+    /// Completes a job that has nothing to write. The runtime writes the completions of many jobs in one statement after
+    /// their handlers returned, so a refusal is reported as an event and in the summary, not here.
+    ///
+    /// # Errors
+    ///
+    /// The refusal, once the lease is known to be lost.
+    pub fn finish(self) -> Outcome<'j> {
+        self.check()?;
+        Ok(Self::receipt(Decision::Finish))
+    }
+
+    /// Puts the job back for later, without using up an attempt.
+    ///
+    /// # Errors
+    ///
+    /// The refusal, once the lease is known to be lost.
+    pub fn snooze(self, after: Duration) -> Outcome<'j> {
+        self.check()?;
+        Ok(Self::receipt(Decision::Snooze(after)))
+    }
+
+    /// Ends the job as cancelled: it is no longer needed.
+    ///
+    /// # Errors
+    ///
+    /// The refusal, once the lease is known to be lost.
+    pub fn cancel(self, why: impl fmt::Display) -> Outcome<'j> {
+        self.check()?;
+        Ok(Self::receipt(Decision::Cancel(why.to_string())))
+    }
+}
+
+impl<C: Backend> fmt::Debug for LeaseGuard<'_, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeaseGuard").field("fence", &self.held.fence).field("attempt", &self.held.attempt).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Receipt<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receipt").field("decision", &self.decision).finish_non_exhaustive()
+    }
+}
+
+/// Tells other threads of a handler whether its lease still stands; can do nothing else.
+#[derive(Debug, Clone)]
+pub struct LeaseWatch {
+    held: Arc<Held>,
+}
+
+impl LeaseWatch {
+    /// As [`LeaseGuard::is_lost`].
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.held.lost().is_some()
+    }
+
+    /// As [`LeaseGuard::is_cancelled`].
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.held.is_cancel_requested()
+    }
+
+    /// How long the lease lasts if no further heartbeat gets through, by this process's clock.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.held.remaining(Instant::now())
+    }
+}

@@ -1,0 +1,2 @@
+//! Creating and updating the queue's tables.
+pub trait Migrate {}

@@ -1,0 +1,195 @@
+//! Settle: what becomes of a job after its handler returned, failed or panicked.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use diesel::result::QueryResult;
+
+use crate::backend::{AttemptError, Backend, End, PutBack};
+use crate::events::Reporter;
+use crate::handler::{JobError, JobErrorKind};
+use crate::job::Backoff;
+use crate::lease::{Decision, Held, Refusal};
+use crate::schema::Schema;
+
+/// The longest error text that is kept, in bytes.
+const MAX_ERROR_BYTES: usize = 8 * 1024;
+
+/// How a handler's call ended.
+#[derive(Debug)]
+pub(crate) enum Ran {
+    Returned(Result<Decision, JobError>),
+    Panicked(String),
+}
+
+/// What is still to be written for a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Settlement {
+    /// Group-committed with others.
+    Finish,
+    PutBack(PutBack),
+    End(End),
+}
+
+/// Decides what is to be written; `None` when nothing is: the job is committed, or not ours any more.
+pub(crate) fn decide(held: &Held, backoff: Backoff, ran: Ran, reporter: &Reporter) -> Option<Settlement> {
+    let failed = match ran {
+        // An error or a panic after the commit does not undo it, and must not settle the job again.
+        Ran::Returned(Err(error)) if held.is_committed() => {
+            log::error!("{}: its handler failed after the commit, which stands: {error}", held.info());
+            reporter.completed(&held.info());
+            return None;
+        }
+        Ran::Panicked(text) if held.is_committed() => {
+            log::error!("{}: its handler panicked after the commit, which stands: {text}", held.info());
+            reporter.completed(&held.info());
+            return None;
+        }
+        Ran::Returned(Ok(Decision::Committed)) => {
+            reporter.completed(&held.info());
+            return None;
+        }
+        Ran::Returned(Ok(Decision::Finish)) => return Some(Settlement::Finish),
+        Ran::Returned(Ok(Decision::Snooze(after))) => {
+            return Some(Settlement::PutBack(PutBack {
+                delay_ms: millis(after),
+                uses_attempt: false,
+                takes_away: false,
+                error: None,
+            }));
+        }
+        Ran::Returned(Ok(Decision::Cancel(why))) => {
+            return Some(Settlement::End(End { state: "cancelled", reason: Some(storable(&why)), takes_away: false, error: None }));
+        }
+        Ran::Returned(Err(error)) => match error.kind {
+            JobErrorKind::Refused(ref refusal) => {
+                reporter.lost(&held.info(), refusal);
+                return None;
+            }
+            JobErrorKind::Unresolved => {
+                log::error!("{}: {error}; its lease decides", held.info());
+                return None;
+            }
+            JobErrorKind::Discard => Failed { cause: "error", text: error.to_string(), after: None, discard: true },
+            JobErrorKind::Retry { after } => Failed { cause: "error", text: error.to_string(), after, discard: false },
+        },
+        Ran::Panicked(text) => Failed { cause: "panic", text: format!("panicked: {text}"), after: None, discard: false },
+    };
+    Some(failed.settlement(held, backoff, false))
+}
+
+/// Ends an attempt that ran past its timeout: ownership is taken from the handler, which may still run.
+pub(crate) fn time_out(held: &Held, backoff: Backoff) -> Settlement {
+    let limit = held.timeout.unwrap_or_default();
+    let text = format!("the attempt ran longer than its timeout of {limit:?}");
+    Failed { cause: "timeout", text, after: None, discard: false }.settlement(held, backoff, true)
+}
+
+struct Failed {
+    cause: &'static str,
+    text: String,
+    after: Option<Duration>,
+    discard: bool,
+}
+
+impl Failed {
+    fn settlement(self, held: &Held, backoff: Backoff, takes_away: bool) -> Settlement {
+        let text = storable(&self.text);
+        let error = Some(AttemptError { cause: self.cause, error: text.clone() });
+        if self.discard || held.attempt >= held.max_attempts {
+            return Settlement::End(End { state: "discarded", reason: Some(text), takes_away, error });
+        }
+        // A job that was asked to stop has failed instead of finishing: it does not run again.
+        if held.is_cancel_requested() {
+            return Settlement::End(End { state: "cancelled", reason: Some(text), takes_away, error });
+        }
+        let after = self.after.unwrap_or_else(|| backoff.after(held.attempt));
+        Settlement::PutBack(PutBack { delay_ms: millis(after), uses_attempt: true, takes_away, error })
+    }
+}
+
+impl Settlement {
+    /// Writes it for one job; whether the job was ours. `Finish` is written for many together instead, but may be.
+    pub(crate) fn write<C: Backend>(&self, conn: &mut C, schema: &Schema, held: &Held) -> QueryResult<bool> {
+        let fence = &held.fence;
+        Ok(match self {
+            Self::Finish => !conn.finish(schema, std::slice::from_ref(fence))?.is_empty(),
+            Self::PutBack(how) => conn.put_back(schema, fence, how)? == 1,
+            Self::End(how) => conn.end(schema, fence, how)? == 1,
+        })
+    }
+
+    /// Reports it once it is written.
+    pub(crate) fn report(&self, held: &Held, reporter: &Reporter) {
+        let job = &held.info();
+        match self {
+            Self::Finish => reporter.completed(job),
+            Self::PutBack(PutBack { error: Some(error), delay_ms, .. }) => {
+                reporter.retried(job, &error.error, Duration::from_millis(delay_ms.unsigned_abs()));
+            }
+            Self::PutBack(PutBack { delay_ms, .. }) => reporter.snoozed(job, Duration::from_millis(delay_ms.unsigned_abs())),
+            Self::End(End { state: "discarded", reason, .. }) => reporter.discarded(job, reason.as_deref().unwrap_or_default()),
+            Self::End(End { reason, .. }) => reporter.cancelled(job, reason.as_deref().unwrap_or_default()),
+        }
+    }
+}
+
+/// After a settlement matched no row: whether the row shows that it was written all the same (its answer was lost), or
+/// how the job was lost.
+pub(crate) fn diagnose<C: Backend>(
+    conn: &mut C,
+    schema: &Schema,
+    held: &Held,
+    settlement: &Settlement,
+) -> QueryResult<Result<(), Refusal>> {
+    let row = conn.ownership(schema, held.fence.id)?;
+    let (generation, token) = match settlement {
+        Settlement::Finish => (held.fence.generation, held.fence.lease_token),
+        Settlement::PutBack(PutBack { takes_away, .. }) | Settlement::End(End { takes_away, .. }) => {
+            (held.fence.generation + i64::from(*takes_away), held.fence.lease_token)
+        }
+    };
+    let state = match settlement {
+        Settlement::Finish => "completed",
+        Settlement::PutBack(_) => "ready",
+        Settlement::End(End { state, .. }) => state,
+    };
+    let written = row.as_ref().is_some_and(|row| {
+        row.state == state
+            && row.generation == generation
+            && row.lease_token.as_deref().and_then(|text| text.parse().ok()) == Some(token)
+    });
+    if written {
+        return Ok(Ok(()));
+    }
+    let refusal = Refusal::of(&held.fence, row.as_ref());
+    Ok(Err(refusal.unwrap_or(Refusal::Lost { generation: held.fence.generation })))
+}
+
+fn millis(duration: Duration) -> i64 {
+    const HUNDRED_YEARS: i64 = 100 * 365 * 24 * 3600 * 1000;
+    i64::try_from(duration.as_millis()).unwrap_or(HUNDRED_YEARS).min(HUNDRED_YEARS)
+}
+
+/// A text that every database stores: PostgreSQL takes no NUL, and a failure whose text cannot be stored could not be
+/// recorded at all.
+pub(crate) fn storable(text: &str) -> String {
+    let mut end = text.len().min(MAX_ERROR_BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let cut = &text[..end];
+    if cut.contains('\0') { Cow::Owned(cut.replace('\0', "\u{fffd}")) } else { Cow::Borrowed(cut) }.into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_texts_are_made_storable() {
+        assert_eq!(storable("a\0b"), "a\u{fffd}b");
+        let long = format!("{}é", "x".repeat(MAX_ERROR_BYTES - 1));
+        assert_eq!(storable(&long).len(), MAX_ERROR_BYTES - 1);
+    }
+}
