@@ -15,7 +15,8 @@ pub use error::MigrateError;
 
 mod ledger;
 use ledger::Ledger;
-pub use ledger::{Migrate, MigrationSql, Script};
+pub use ledger::MigrationSql;
+pub(crate) use ledger::{Migrate, Script};
 
 /// The level of this program. A schema states the least level that may run on it, and refuses the programs below.
 ///
