@@ -10,9 +10,11 @@ mod name;
 pub use name::NameError;
 
 mod migrate;
+pub use migrate::{MigrateError, migrate};
 
 mod job;
 pub use job::{Backoff, Job};
+pub use leasehold_derive::Job;
 
 mod enqueue;
 pub use enqueue::{EnqueueError, EnqueueOptions, Enqueued, KEY_RETENTION, MAX_PAYLOAD_BYTES, MAX_PAYLOAD_DEPTH};
@@ -25,6 +27,9 @@ pub use lease::{Fence, LeaseGuard, LeaseWatch, Receipt, Refusal};
 mod handler;
 pub use handler::{Handler, JobError, Outcome};
 
+mod registry;
+pub use registry::RegistryError;
+
 mod commit;
 
 mod settle;
@@ -32,10 +37,17 @@ mod settle;
 mod events;
 pub use events::{Counts, Hooks, JobInfo};
 
+mod worker;
+pub use worker::{Progress, Running, ShutdownReport, StartError, Summary, Worker};
+
+pub mod inspect;
+
+pub mod testing;
+
 mod sql;
 
 mod backend;
-pub use backend::{AsBackend, Backend, Isolation};
+pub use backend::{AsBackend, Backend, Isolation, ServerError};
 
 #[doc(hidden)]
 #[path = "private.rs"]
