@@ -116,6 +116,8 @@ pub(crate) struct Held {
     begun_at: OnceLock<Instant>,
     standing: AtomicU8,
     cancel_requested: AtomicBool,
+    /// Another thread has the place of the one whose handler is stuck.
+    replaced: AtomicBool,
 }
 
 const HOLDS: u8 = 0;
@@ -147,6 +149,7 @@ impl Held {
             begun_at: OnceLock::new(),
             standing: AtomicU8::new(HOLDS),
             cancel_requested: AtomicBool::new(false),
+            replaced: AtomicBool::new(false),
         };
         held.renewed(sent);
         held
@@ -203,6 +206,14 @@ impl Held {
 
     pub(crate) fn is_committed(&self) -> bool {
         self.standing.load(Ordering::Acquire) == COMMITTED
+    }
+
+    pub(crate) fn mark_replaced(&self) {
+        self.replaced.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_replaced(&self) -> bool {
+        self.replaced.load(Ordering::Acquire)
     }
 
     pub(crate) fn request_cancel(&self) -> bool {
@@ -357,9 +368,21 @@ impl<'j, C: Backend> LeaseGuard<'j, C> {
     /// The closure's error; [`JobError`] when the lease is lost or no connection can be had.
     pub fn read<T, E: Into<JobError>>(&mut self, reads: impl FnOnce(&mut C) -> Result<T, E>) -> Result<T, JobError> {
         self.check()?;
-        let answer = self.slot.connection()?.read_only(reads);
-        self.slot.give_back(answer.is_err());
-        answer?.map_err(Into::into)
+        let mut reads = Some(reads);
+        for _ in 0..commit::MAX_STALE_CONNECTIONS {
+            let answer = self.slot.connection()?.read_only(|conn| match reads.take() {
+                Some(reads) => reads(conn).map_err(Into::into),
+                None => Err(JobError::away("the reads have run already")),
+            });
+            self.slot.give_back(answer.is_err());
+            match answer {
+                Ok(answer) => return answer,
+                // The pool's connection was dead before the reads began.
+                Err(_) if reads.is_some() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(JobError::away("every connection of the pool was dead"))
     }
 
     /// Runs `writes` and the job's completion in one transaction: both are committed, or neither. When the job is no

@@ -14,6 +14,7 @@ pub use migrate::{MigrateError, MigrationSql, MigrationStatus, Migrations, PROGR
 
 mod job;
 pub use job::{Backoff, Job};
+pub use leasehold_derive::Job;
 
 mod enqueue;
 pub use enqueue::{EnqueueError, EnqueueOptions, Enqueued, KEY_RETENTION, MAX_PAYLOAD_BYTES, MAX_PAYLOAD_DEPTH};
@@ -26,6 +27,9 @@ pub use lease::{Fence, LeaseGuard, LeaseWatch, Receipt, Refusal};
 mod handler;
 pub use handler::{Handler, JobError, Outcome};
 
+mod registry;
+pub use registry::RegistryError;
+
 mod commit;
 
 mod settle;
@@ -33,10 +37,17 @@ mod settle;
 mod events;
 pub use events::{Counts, Hooks, JobInfo};
 
+mod worker;
+pub use worker::{Progress, Running, ShutdownReport, StartError, Summary, Worker};
+
+pub mod inspect;
+
+pub mod testing;
+
 mod sql;
 
 mod backend;
-pub use backend::{AsBackend, Backend, Isolation};
+pub use backend::{AsBackend, Backend, Isolation, ServerError};
 
 #[doc(hidden)]
 #[path = "private.rs"]

@@ -2,6 +2,8 @@
 
 pub use std::string::{String, ToString};
 
+pub use serde::Serialize;
+pub use serde::de::DeserializeOwned;
 pub use serde_json::Value;
 
 pub use crate::backend::*;

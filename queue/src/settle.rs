@@ -70,6 +70,10 @@ pub(crate) fn decide(held: &Held, backoff: Backoff, ran: Ran, reporter: &Reporte
                 log::error!("{}: {error}; its lease decides", held.info());
                 return None;
             }
+            JobErrorKind::Away => {
+                log::warn!("{}: {error}; put back without using up the attempt", held.info());
+                return Some(Settlement::PutBack(PutBack { delay_ms: 1000, uses_attempt: false, takes_away: false, error: None }));
+            }
             JobErrorKind::Discard => Failed { cause: "error", text: error.to_string(), after: None, discard: true },
             JobErrorKind::Retry { after } => Failed { cause: "error", text: error.to_string(), after, discard: false },
         },

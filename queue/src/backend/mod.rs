@@ -110,6 +110,18 @@ pub trait Connect: Sized {
     /// PostgreSQL.
     fn write_gate(url: &str) -> WriteGate;
 
+    /// Starts a thread that wakes the claimer when something was enqueued, until its handle is told to stop. `None` where the
+    /// backend has nothing to listen to.
+    fn listen(
+        url: &str,
+        settings: &ConnectionSettings,
+        schema: &Schema,
+        wake: crossbeam_channel::Sender<()>,
+    ) -> std::io::Result<Option<Listening>> {
+        let _ = (url, settings, schema, wake);
+        Ok(None)
+    }
+
     /// Waits until something may have been enqueued, `timeout` at the most, or until `wake` receives. Returns at once on a
     /// backend that is told by a listener.
     fn wait_for_change(&mut self, wake: &crossbeam_channel::Receiver<()>, timeout: Duration);
@@ -170,6 +182,13 @@ pub enum Isolation {
     RepeatableRead,
     /// `SERIALIZABLE`.
     Serializable,
+}
+
+/// A thread that listens. Dropping `stop` ends it.
+#[derive(Debug)]
+pub struct Listening {
+    pub(crate) thread: std::thread::JoinHandle<()>,
+    pub(crate) stop: std::io::PipeWriter,
 }
 
 /// Held while writing; see [`Connect::write_gate`].

@@ -1,0 +1,106 @@
+//! The heartbeat: renews every lease that this process holds, all that are due in one statement.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, select};
+
+use super::executor::Ends;
+use super::{Shared, spawn_executor};
+use crate::backend::{Backend, Beat};
+use crate::lease::{Fence, Held};
+use crate::settle;
+
+/// Leases in one statement; each statement commits by itself, so no completion waits long for a heartbeat.
+const CHUNK: usize = 500;
+/// How long to sleep when no lease is held; a new one wakes the thread.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// Renews until `stop` closes: at shutdown that is when the last handler has returned.
+pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Arc<Shared<C, A>>, ends: &Ends, stop: &Receiver<()>) {
+    loop {
+        let now = Instant::now();
+        let held = shared.leases.all();
+        for late in held.iter().filter(|held| held.is_past_timeout(now)) {
+            time_out(shared, ends, late);
+        }
+        let next = held.iter().map(|held| next_look(held, now)).min().unwrap_or(IDLE);
+        if !next.is_zero() {
+            select! {
+                recv(stop) -> _ => return,
+                recv(shared.leases.poked()) -> _ => continue,
+                default(next) => {}
+            }
+        }
+        // Those due soon come along: fewer statements, and none of them comes late.
+        let due = |held: &&Arc<Held>| held.lost().is_none() && held.beat_due_in(Instant::now()) <= held.lease / 6;
+        let due: Vec<Arc<Held>> = shared.leases.all().iter().filter(due).map(Arc::clone).collect();
+        if !beat_all(shared, &due) {
+            let wait = shared.beats.lock().next_wait();
+            select! {
+                recv(stop) -> _ => return,
+                default(wait) => {}
+            }
+        }
+    }
+}
+
+/// When this lease must be looked at again: for its heartbeat or for its timeout.
+fn next_look(held: &Held, now: Instant) -> Duration {
+    let beat = if held.lost().is_some() { IDLE } else { held.beat_due_in(now) };
+    let timeout = match (held.timeout, held.begun_at()) {
+        (Some(timeout), Some(begun)) if held.lost().is_none() => (begun + timeout).saturating_duration_since(now),
+        _ => IDLE,
+    };
+    beat.min(timeout)
+}
+
+/// Renews in chunks; false while the database is away. Failing is *unknown*, not lost: handlers run on until the lease's
+/// local deadline.
+fn beat_all<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>, due: &[Arc<Held>]) -> bool {
+    for chunk in due.chunks(CHUNK) {
+        let mut fences: Vec<Fence> = chunk.iter().map(|held| held.fence).collect();
+        fences.sort_unstable();
+        let sent = Instant::now();
+        let Ok(beats) = shared.beats.lock().run(|conn| conn.heartbeat(&shared.schema, &fences)) else { return false };
+        for held in chunk {
+            accept(shared, held, beats.iter().find(|beat| beat.id == held.fence.id), sent);
+        }
+    }
+    true
+}
+
+fn accept<C: Backend, A>(shared: &Shared<C, A>, held: &Held, beat: Option<&Beat>, sent: Instant) {
+    match beat {
+        Some(beat) => {
+            if beat.renewed {
+                held.renewed(sent);
+            }
+            if beat.cancel_requested && held.request_cancel() {
+                log::info!("cancel requested {}", held.info());
+            }
+        }
+        // Not among the answers, and not settled by ourselves meanwhile: somebody else's.
+        None if shared.leases.contains(&held.fence) && held.mark_lost() => {
+            log::warn!("lease lost {}: its handler is told", held.info());
+        }
+        None => {}
+    }
+}
+
+/// Fences a handler that ran past its timeout. The thread cannot be stopped, so another takes its place, up to as many
+/// as there are threads.
+fn time_out<C: Backend, A: Send + Sync + 'static>(shared: &Arc<Shared<C, A>>, ends: &Ends, held: &Arc<Held>) {
+    if !held.mark_timed_out() {
+        return;
+    }
+    log::error!("timed out {}: its handler is fenced", held.info());
+    let settlement = settle::time_out(held, shared.registry.backoff(&held.kind));
+    let _ = ends.settle.send((Arc::clone(held), settlement));
+    if shared.may_replace_a_thread() {
+        held.mark_replaced();
+        spawn_executor(shared, ends.clone());
+    } else {
+        log::error!("{} handlers are stuck: no further thread replaces them", shared.threads);
+    }
+}
