@@ -21,6 +21,8 @@ pub use enqueue::{EnqueueError, EnqueueOptions, Enqueued, KEY_RETENTION, MAX_PAY
 
 mod wake;
 
+mod claim;
+
 mod lease;
 pub use lease::{Fence, LeaseGuard, LeaseWatch, Receipt, Refusal};
 

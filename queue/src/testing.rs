@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use diesel::result::QueryResult;
 use uuid::Uuid;
 
-use crate::backend::{AsBackend, Backend, ClaimRequest, ClaimStatements, ConnectionSettings, InspectStatements, WriteGate};
+use crate::backend::{AsBackend, Backend, ClaimRequest, ConnectionSettings, InspectStatements, WriteGate};
 use crate::events::{Counts, Reporter};
 use crate::handler::{Handler, JobError};
 use crate::job::Job;

@@ -10,23 +10,14 @@ use uuid::Uuid;
 use super::control::{Control, Failure, spread};
 use super::executor::Claimed;
 use super::{Shared, Stop};
-use crate::backend::{Backend, ClaimRequest, ClaimedRow, Waiting};
-use crate::lease::Held;
+use crate::backend::{Backend, ClaimRequest, ClaimedRow};
+use crate::claim::{self, Found};
+use crate::lease::{Held, Refusal};
 
 /// Rows that one statement makes claimable.
 const PROMOTE_LIMIT: i64 = 1000;
 /// How long to wait when everything is locked by others: they commit soon.
 const LOCKED_WAIT: Duration = Duration::from_millis(10);
-
-/// What a claim found.
-#[derive(Debug)]
-pub(crate) enum Found {
-    Claimed(Vec<ClaimedRow>),
-    /// Nothing is due; the next is after the given time.
-    NotDue(Option<Duration>),
-    /// Something is due, and others have all of it locked: not the same as nothing.
-    AllLocked,
-}
 
 pub(crate) struct Claimer<'a, C: Backend, A> {
     shared: &'a Shared<C, A>,
@@ -62,8 +53,9 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Claimer<'a, C, A> {
             }
             match self.claim() {
                 Ok(Found::Claimed(_)) => {}
-                Ok(Found::NotDue(next)) => self.rest(next),
-                Ok(Found::AllLocked) => self.pause(spread(LOCKED_WAIT)),
+                Ok(Found::AllLocked(_)) => self.pause(spread(LOCKED_WAIT)),
+                Ok(Found::NotDue { next, .. }) => self.rest(Some(next)),
+                Ok(Found::Empty(_)) => self.rest(None),
                 Err(_) => self.back_off(),
             }
         }
@@ -99,7 +91,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Claimer<'a, C, A> {
         };
         for job in jobs {
             if !begun.contains(&job.held.fence.id) {
-                job.held.mark_lost();
+                job.held.mark_lost(Refusal::Lost { generation: job.held.fence.generation + 1 });
             }
             self.hand_over(job);
         }
@@ -117,7 +109,8 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Claimer<'a, C, A> {
         let shared = self.shared;
         if Instant::now() >= self.promote_at {
             let promoted = self.control.run(|conn| conn.promote(&shared.schema, &shared.queues, PROMOTE_LIMIT))?;
-            self.promote_at = Instant::now() + if promoted < 1000 { shared.poll } else { Duration::ZERO };
+            let more = i64::try_from(promoted) == Ok(PROMOTE_LIMIT);
+            self.promote_at = Instant::now() + if more { Duration::ZERO } else { shared.poll };
         }
         let wanted = self.idle + shared.prefetch;
         let request = ClaimRequest {
@@ -128,29 +121,19 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Claimer<'a, C, A> {
             begun: shared.prefetch == 0,
         };
         let sent = Instant::now();
-        let rows = self.control.run(|conn| conn.claim(&shared.schema, &request));
-        if matches!(rows, Err(Failure::Away)) {
+        let found = self.control.run(|conn| claim::claim(conn, &shared.schema, &request));
+        if matches!(found, Err(Failure::Away)) {
             self.in_doubt = Some((request.lease_token, sent));
         }
-        let rows = rows?;
-        if rows.is_empty() {
-            let waiting = self.control.run(|conn| conn.waiting(&shared.schema, &shared.serves))?;
-            return Ok(self.nothing_claimed(&waiting));
+        let found = found?;
+        match &found {
+            Found::Claimed(rows) => self.take(rows, request.lease_token, sent),
+            Found::AllLocked(waiting) | Found::NotDue { waiting, .. } | Found::Empty(waiting) => shared.look.publish(*waiting),
         }
-        self.take(&rows, request.lease_token, sent);
-        Ok(Found::Claimed(rows))
-    }
-
-    fn nothing_claimed(&mut self, waiting: &Waiting) -> Found {
-        self.shared.look.publish(*waiting);
-        if waiting.ready > 0 {
-            return Found::AllLocked;
-        }
-        let next = waiting.next_due_ms.map(|ms| Duration::from_millis(ms.unsigned_abs()));
-        if let Some(next) = next {
+        if let Found::NotDue { next, .. } = found {
             self.promote_at = self.promote_at.min(Instant::now() + next);
         }
-        Found::NotDue(next)
+        Ok(found)
     }
 
     /// Registers claimed rows, so that they are renewed from now on, and hands them over.

@@ -14,7 +14,7 @@ use super::executor::Ends;
 use super::{Shared, StartError, heartbeat, maintenance, settler, spawn_executor};
 use crate::backend::{Backend, Listening, PutBack};
 use crate::events::Counts;
-use crate::lease::Held;
+use crate::lease::{Held, Refusal};
 
 /// How long a heartbeat may hold up the end of a shutdown.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -134,8 +134,8 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
         drop(threads.heartbeat_stop);
         join_within(threads.heartbeat, LAST_WORDS);
         join_within(threads.maintenance, LAST_WORDS);
-        if abandoned == 0 {
-            // Its channel closes once the worker threads are gone.
+        if abandoned == 0 && self.stuck() == 0 {
+            // Its channel closes once the worker threads are gone; a stuck one never goes, and nothing is left to settle.
             join_within(threads.settler, LAST_WORDS);
         }
         if let Some(Listening { thread, stop }) = threads.listener {
@@ -185,7 +185,7 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
             // One that commits at this moment wins: its row is locked or gone, and ours is refused.
             let put_back = control.run(|conn| conn.put_back(&shared.schema, &held.fence, &how));
             if matches!(put_back, Ok(1)) {
-                held.mark_lost();
+                held.mark_lost(Refusal::Lost { generation: held.fence.generation + 1 });
                 abandoned += 1;
                 log::warn!("abandoned {}: its handler still ran at the deadline", held.info());
             }
