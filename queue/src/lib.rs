@@ -10,7 +10,7 @@ mod name;
 pub use name::NameError;
 
 mod migrate;
-pub use migrate::{MigrateError, migrate};
+pub use migrate::{MigrateError, MigrationSql, MigrationStatus, Migrations, PROGRAM, migrate};
 
 mod job;
 pub use job::{Backoff, Job};
