@@ -64,7 +64,7 @@ fn finish<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>, control: 
 }
 
 /// Settles one job: until it is written or refused, or until its lease has run out and decides.
-fn settle_one<C: Backend, A: Send + Sync + 'static>(
+pub(crate) fn settle_one<C: Backend, A: Send + Sync + 'static>(
     shared: &Shared<C, A>,
     control: &mut Control<C>,
     held: &Arc<Held>,
