@@ -15,9 +15,11 @@ use crate::sql::{Sql, bind};
 /// Under the write lock of its transaction, so nobody else is changing it.
 const LOCK_OWNERSHIP: &str = "SELECT state, generation, lease_token FROM leasehold_jobs WHERE id = $1";
 
-const OWNERSHIP: &str = "SELECT state, generation, lease_token FROM leasehold_jobs WHERE id = $1 \
-     UNION ALL SELECT state, generation, lease_token FROM leasehold_finished_jobs WHERE id = $1 \
-     LIMIT 1";
+const OWNERSHIP: &str = "
+    SELECT state, generation, lease_token FROM leasehold_jobs WHERE id = $1
+    UNION ALL SELECT state, generation, lease_token FROM leasehold_finished_jobs WHERE id = $1
+    LIMIT 1
+";
 
 impl CommitStatements for SqliteConnection {
     fn complete(&mut self, schema: &Schema, fence: &Fence, strict: bool) -> QueryResult<Completion> {

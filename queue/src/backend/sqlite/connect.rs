@@ -28,8 +28,10 @@ const LOOK_OFTEN: Duration = Duration::from_millis(1);
 static GATES: LazyLock<Mutex<HashMap<PathBuf, Weak<FairMutex<()>>>>> = LazyLock::new(Mutex::default);
 
 /// `file` is empty for a database in memory or in a temporary file.
-const SERVER: &str = "SELECT sqlite_version() AS version, (SELECT file FROM pragma_database_list WHERE name = 'main') AS file, \
-     (SELECT journal_mode FROM pragma_journal_mode) AS journal_mode, (SELECT synchronous FROM pragma_synchronous) AS synchronous";
+const SERVER: &str = "
+    SELECT sqlite_version() AS version, (SELECT file FROM pragma_database_list WHERE name = 'main') AS file,
+    (SELECT journal_mode FROM pragma_journal_mode) AS journal_mode, (SELECT synchronous FROM pragma_synchronous) AS synchronous
+";
 const DATABASE_FILE: &str = "SELECT file AS text FROM pragma_database_list WHERE name = 'main'";
 const JOURNAL_MODE: &str = "SELECT journal_mode AS text FROM pragma_journal_mode";
 const BUSY_TIMEOUT: &str = "SELECT timeout AS number FROM pragma_busy_timeout";

@@ -12,25 +12,33 @@ use crate::sql::{Id, Sql, bind};
 /// SQLite refuses a text of more than 10^9 bytes; a thousand payloads can be longer.
 const MAX_TEXT_BYTES: usize = 32 * 1024 * 1024;
 
-const INSERT: &str = "INSERT INTO leasehold_jobs (queue, kind, version, payload, priority, run_at, scheduled, max_attempts, lease_ms, \
-     idempotency_key, unique_key, created_at) \
-     SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6, value->>7, value->>8, \
-     coalesce(value->>9, lower(hex(randomblob(16)))), value->>10, $2 FROM json_each($1) \
-     RETURNING id";
+const INSERT: &str = "
+    INSERT INTO leasehold_jobs (queue, kind, version, payload, priority, run_at, scheduled, max_attempts, lease_ms,
+    idempotency_key, unique_key, created_at)
+    SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6, value->>7, value->>8,
+    coalesce(value->>9, lower(hex(randomblob(16)))), value->>10, $2 FROM json_each($1)
+    RETURNING id
+";
 
 /// `WHERE true`, or the parser would take `ON CONFLICT` for a join's condition.
-const TAKE_KEYS: &str = "INSERT INTO leasehold_unique_keys (key, job_id, fingerprint, expires_at) \
-     SELECT value->>0, value->>1, value->>2, $2 + (value->>3) FROM json_each($1) WHERE true \
-     ON CONFLICT (key) DO NOTHING RETURNING key";
+const TAKE_KEYS: &str = "
+    INSERT INTO leasehold_unique_keys (key, job_id, fingerprint, expires_at)
+    SELECT value->>0, value->>1, value->>2, $2 + (value->>3) FROM json_each($1) WHERE true
+    ON CONFLICT (key) DO NOTHING RETURNING key
+";
 
-const DROP_EXPIRED_KEYS: &str =
-    "DELETE FROM leasehold_unique_keys WHERE key IN (SELECT value FROM json_each($1)) AND expires_at <= $2";
+const DROP_EXPIRED_KEYS: &str = "
+    DELETE FROM leasehold_unique_keys WHERE key IN (SELECT value FROM json_each($1)) AND expires_at <= $2
+";
 
-const KEY_HOLDERS: &str =
-    "SELECT key, job_id, fingerprint FROM leasehold_unique_keys WHERE key IN (SELECT value FROM json_each($1))";
+const KEY_HOLDERS: &str = "
+    SELECT key, job_id, fingerprint FROM leasehold_unique_keys WHERE key IN (SELECT value FROM json_each($1))
+";
 
-const WITHDRAW: &str = "DELETE FROM leasehold_jobs \
-     WHERE id IN (SELECT value FROM json_each($1)) AND state = 'ready' AND generation = 0 RETURNING id";
+const WITHDRAW: &str = "
+    DELETE FROM leasehold_jobs
+    WHERE id IN (SELECT value FROM json_each($1)) AND state = 'ready' AND generation = 0 RETURNING id
+";
 
 /// The job does not tell its hashed idempotency key, so they are found by the job.
 const WITHDRAW_KEYS: &str = "DELETE FROM leasehold_unique_keys WHERE job_id IN (SELECT value FROM json_each($1))";

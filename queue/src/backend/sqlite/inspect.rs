@@ -10,31 +10,43 @@ use crate::backend::{CountRow, ErrorRow, InspectStatements, JobRow, WorkerRow, W
 use crate::schema::Schema;
 use crate::sql::{Sql, bind};
 
-const SHOW_WORKER: &str = "INSERT INTO leasehold_workers (id, host, pid, threads, queues, started_at, heartbeat_at) \
-     VALUES ($1, $2, $3, $4, $5, $6, $6) ON CONFLICT (id) DO UPDATE SET heartbeat_at = excluded.heartbeat_at";
+const SHOW_WORKER: &str = "
+    INSERT INTO leasehold_workers (id, host, pid, threads, queues, started_at, heartbeat_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $6) ON CONFLICT (id) DO UPDATE SET heartbeat_at = excluded.heartbeat_at
+";
 
 const HIDE_WORKER: &str = "DELETE FROM leasehold_workers WHERE id = $1 OR heartbeat_at < $2 - 3600000";
 
-const JOB: &str = "SELECT id, queue, kind, version, payload, state, priority, run_at AS run_at_ms, attempt, max_attempts, generation, \
-     idempotency_key, cancel_requested_at IS NOT NULL AS cancel_requested, created_at AS created_at_ms, NULL AS finished_at_ms, NULL AS reason \
-     FROM leasehold_jobs WHERE id = $1 \
-     UNION ALL SELECT id, queue, kind, version, payload, state, priority, run_at, attempt, max_attempts, generation, \
-     idempotency_key, false, created_at, finished_at, reason FROM leasehold_finished_jobs WHERE id = $1 \
-     LIMIT 1";
+const JOB: &str = "
+    SELECT id, queue, kind, version, payload, state, priority, run_at AS run_at_ms, attempt, max_attempts, generation,
+    idempotency_key, cancel_requested_at IS NOT NULL AS cancel_requested, created_at AS created_at_ms, NULL AS finished_at_ms, NULL AS reason
+    FROM leasehold_jobs WHERE id = $1
+    UNION ALL SELECT id, queue, kind, version, payload, state, priority, run_at, attempt, max_attempts, generation,
+    idempotency_key, false, created_at, finished_at, reason FROM leasehold_finished_jobs WHERE id = $1
+    LIMIT 1
+";
 
-const JOB_ERRORS: &str = "SELECT attempt, generation, at AS at_ms, cause, error FROM leasehold_job_errors \
-     WHERE job_id = $1 ORDER BY generation";
+const JOB_ERRORS: &str = "
+    SELECT attempt, generation, at AS at_ms, cause, error FROM leasehold_job_errors
+    WHERE job_id = $1 ORDER BY generation
+";
 
-const COUNTS: &str = "SELECT queue, CASE WHEN scheduled THEN 'scheduled' ELSE state END AS state, count(*) AS jobs \
-     FROM leasehold_jobs GROUP BY 1, 2 \
-     UNION ALL SELECT queue, state, count(*) FROM leasehold_finished_jobs GROUP BY 1, 2 \
-     ORDER BY 1, 2";
+const COUNTS: &str = "
+    SELECT queue, CASE WHEN scheduled THEN 'scheduled' ELSE state END AS state, count(*) AS jobs
+    FROM leasehold_jobs GROUP BY 1, 2
+    UNION ALL SELECT queue, state, count(*) FROM leasehold_finished_jobs GROUP BY 1, 2
+    ORDER BY 1, 2
+";
 
-const OPEN_JOBS: &str = "SELECT id, queue, kind, version, payload, state, priority, run_at AS run_at_ms, attempt, max_attempts, generation, \
-     idempotency_key, cancel_requested_at IS NOT NULL AS cancel_requested, created_at AS created_at_ms, NULL AS finished_at_ms, NULL AS reason \
-     FROM leasehold_jobs WHERE kind = $1 ORDER BY id";
+const OPEN_JOBS: &str = "
+    SELECT id, queue, kind, version, payload, state, priority, run_at AS run_at_ms, attempt, max_attempts, generation,
+    idempotency_key, cancel_requested_at IS NOT NULL AS cancel_requested, created_at AS created_at_ms, NULL AS finished_at_ms, NULL AS reason
+    FROM leasehold_jobs WHERE kind = $1 ORDER BY id
+";
 
-const MOVE_RUN_AT: &str = "UPDATE leasehold_jobs SET run_at = $2 + $3, scheduled = ($3 > 0) WHERE id = $1 AND state = 'ready'";
+const MOVE_RUN_AT: &str = "
+    UPDATE leasehold_jobs SET run_at = $2 + $3, scheduled = ($3 > 0) WHERE id = $1 AND state = 'ready'
+";
 
 /// Of whoever holds it: a test plays the clock.
 const EXPIRE_LEASE: &str = "UPDATE leasehold_jobs SET lease_until = $2 WHERE id = $1 AND state = 'running'";

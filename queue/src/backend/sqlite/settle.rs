@@ -11,52 +11,70 @@ use crate::schema::Schema;
 use crate::sql::{Id, Sql, bind};
 
 /// A job may be there already if an older file was put back under running workers; the newer end counts.
-const COPY_TO_FINISHED: &str = "INSERT OR REPLACE INTO leasehold_finished_jobs (id, queue, kind, version, payload, state, priority, run_at, \
-     attempt, max_attempts, generation, lease_token, lease_ms, idempotency_key, unique_key, created_at, finished_at, reason) \
-     SELECT job.id, job.queue, job.kind, job.version, job.payload, $2, job.priority, job.run_at, \
-     job.attempt, job.max_attempts, job.generation + $3, job.lease_token, job.lease_ms, job.idempotency_key, job.unique_key, \
-     job.created_at, $4, $5 \
-     FROM json_each($1) AS fence CROSS JOIN leasehold_jobs AS job \
-         ON job.id = fence.value->>0 AND job.generation = fence.value->>1 AND job.lease_token = fence.value->>2 \
-     WHERE job.state = 'running' AND (NOT $6 OR job.lease_until > $4) \
-     RETURNING id, unique_key";
+const COPY_TO_FINISHED: &str = "
+    INSERT OR REPLACE INTO leasehold_finished_jobs (id, queue, kind, version, payload, state, priority, run_at,
+    attempt, max_attempts, generation, lease_token, lease_ms, idempotency_key, unique_key, created_at, finished_at, reason)
+    SELECT job.id, job.queue, job.kind, job.version, job.payload, $2, job.priority, job.run_at,
+    job.attempt, job.max_attempts, job.generation + $3, job.lease_token, job.lease_ms, job.idempotency_key, job.unique_key,
+    job.created_at, $4, $5
+    FROM json_each($1) AS fence CROSS JOIN leasehold_jobs AS job
+        ON job.id = fence.value->>0 AND job.generation = fence.value->>1 AND job.lease_token = fence.value->>2
+    WHERE job.state = 'running' AND (NOT $6 OR job.lease_until > $4)
+    RETURNING id, unique_key
+";
 
-const DELETE_FINISHED: &str = "DELETE FROM leasehold_jobs \
-     WHERE id IN (SELECT value->>0 FROM json_each($1)) \
-         AND (id, generation, lease_token) IN (SELECT value->>0, value->>1, value->>2 FROM json_each($1)) \
-         AND state = 'running'";
+const DELETE_FINISHED: &str = "
+    DELETE FROM leasehold_jobs
+    WHERE id IN (SELECT value->>0 FROM json_each($1))
+        AND (id, generation, lease_token) IN (SELECT value->>0, value->>1, value->>2 FROM json_each($1))
+        AND state = 'running'
+";
 
-const DELETE_KEYS: &str = "DELETE FROM leasehold_unique_keys WHERE key IN (SELECT value->>0 FROM json_each($1)) \
-     AND (key, job_id) IN (SELECT value->>0, value->>1 FROM json_each($1))";
+const DELETE_KEYS: &str = "
+    DELETE FROM leasehold_unique_keys WHERE key IN (SELECT value->>0 FROM json_each($1))
+    AND (key, job_id) IN (SELECT value->>0, value->>1 FROM json_each($1))
+";
 
-const PUT_BACK: &str = "UPDATE leasehold_jobs SET state = 'ready', run_at = $4 + $5, scheduled = ($5 > 0), attempt = attempt - $6, \
-     generation = generation + $7, lease_until = NULL, worker = NULL, begun = 0 \
-     WHERE id = $1 AND generation = $2 AND lease_token = $3 AND state = 'running'";
+const PUT_BACK: &str = "
+    UPDATE leasehold_jobs SET state = 'ready', run_at = $4 + $5, scheduled = ($5 > 0), attempt = attempt - $6,
+    generation = generation + $7, lease_until = NULL, worker = NULL, begun = 0
+    WHERE id = $1 AND generation = $2 AND lease_token = $3 AND state = 'running'
+";
 
-const RECORD_ERRORS: &str = "INSERT OR REPLACE INTO leasehold_job_errors (job_id, generation, attempt, at, cause, error) \
-     SELECT job.id, job.generation, job.attempt, $2, $3, $4 FROM json_each($1) AS fence CROSS JOIN leasehold_jobs AS job \
-         ON job.id = fence.value->>0 AND job.generation = fence.value->>1 AND job.lease_token = fence.value->>2 \
-     WHERE job.state = 'running'";
+const RECORD_ERRORS: &str = "
+    INSERT OR REPLACE INTO leasehold_job_errors (job_id, generation, attempt, at, cause, error)
+    SELECT job.id, job.generation, job.attempt, $2, $3, $4 FROM json_each($1) AS fence CROSS JOIN leasehold_jobs AS job
+        ON job.id = fence.value->>0 AND job.generation = fence.value->>1 AND job.lease_token = fence.value->>2
+    WHERE job.state = 'running'
+";
 
 /// A job gets one at a time, so there is one too many at the most.
-const TRIM_ERRORS: &str = "DELETE FROM leasehold_job_errors WHERE (job_id, generation) IN \
-     (SELECT fence.value->>0, (SELECT generation FROM leasehold_job_errors WHERE job_id = fence.value->>0 \
-         ORDER BY generation DESC LIMIT 1 OFFSET 100) FROM json_each($1) AS fence)";
+const TRIM_ERRORS: &str = "
+    DELETE FROM leasehold_job_errors WHERE (job_id, generation) IN
+    (SELECT fence.value->>0, (SELECT generation FROM leasehold_job_errors WHERE job_id = fence.value->>0
+        ORDER BY generation DESC LIMIT 1 OFFSET 100) FROM json_each($1) AS fence)
+";
 
-const RELEASE: &str = "UPDATE leasehold_jobs AS job \
-     SET state = 'ready', attempt = job.attempt - 1, lease_until = NULL, worker = NULL FROM json_each($1) AS fence \
-     WHERE job.id = fence.value->>0 AND job.generation = fence.value->>1 AND job.lease_token = fence.value->>2 \
-         AND job.state = 'running' AND job.begun = 0 \
-     RETURNING id";
+const RELEASE: &str = "
+    UPDATE leasehold_jobs AS job
+    SET state = 'ready', attempt = job.attempt - 1, lease_until = NULL, worker = NULL FROM json_each($1) AS fence
+    WHERE job.id = fence.value->>0 AND job.generation = fence.value->>1 AND job.lease_token = fence.value->>2
+        AND job.state = 'running' AND job.begun = 0
+    RETURNING id
+";
 
-const REQUEST_CANCEL: &str = "UPDATE leasehold_jobs SET cancel_requested_at = coalesce(cancel_requested_at, $2) \
-     WHERE id = $1 AND state = 'running'";
+const REQUEST_CANCEL: &str = "
+    UPDATE leasehold_jobs SET cancel_requested_at = coalesce(cancel_requested_at, $2)
+    WHERE id = $1 AND state = 'running'
+";
 
-const COPY_CANCELLED: &str = "INSERT OR REPLACE INTO leasehold_finished_jobs (id, queue, kind, version, payload, state, priority, run_at, \
-     attempt, max_attempts, generation, lease_token, lease_ms, idempotency_key, unique_key, created_at, finished_at, reason) \
-     SELECT id, queue, kind, version, payload, 'cancelled', priority, run_at, \
-     attempt, max_attempts, generation + 1, lease_token, lease_ms, idempotency_key, unique_key, created_at, $2, $3 \
-     FROM leasehold_jobs WHERE id = $1 RETURNING id, unique_key";
+const COPY_CANCELLED: &str = "
+    INSERT OR REPLACE INTO leasehold_finished_jobs (id, queue, kind, version, payload, state, priority, run_at,
+    attempt, max_attempts, generation, lease_token, lease_ms, idempotency_key, unique_key, created_at, finished_at, reason)
+    SELECT id, queue, kind, version, payload, 'cancelled', priority, run_at,
+    attempt, max_attempts, generation + 1, lease_token, lease_ms, idempotency_key, unique_key, created_at, $2, $3
+    FROM leasehold_jobs WHERE id = $1 RETURNING id, unique_key
+";
 
 /// Whoever holds it: that is what a hard cancel is for.
 const DELETE_CANCELLED: &str = "DELETE FROM leasehold_jobs WHERE id = $1";

@@ -14,19 +14,25 @@ const LEASE_EXPIRED: &str = "lease expired";
 
 /// Held rows in id order, and what becomes of them. A job whose handler had begun has used up its attempt: one that kills
 /// its process must not run for ever.
-const EXPIRED: &str = "SELECT id, queue, kind, attempt, generation, lease_token, begun, \
-     CASE WHEN begun AND attempt >= max_attempts THEN 'discarded' WHEN cancel_requested_at IS NOT NULL THEN 'cancelled' \
-         ELSE 'ready' END AS state \
-     FROM leasehold_jobs INDEXED BY leasehold_jobs_held \
-     WHERE worker IS NOT NULL AND state = 'running' AND lease_until <= $1 ORDER BY id LIMIT $2";
+const EXPIRED: &str = "
+    SELECT id, queue, kind, attempt, generation, lease_token, begun,
+    CASE WHEN begun AND attempt >= max_attempts THEN 'discarded' WHEN cancel_requested_at IS NOT NULL THEN 'cancelled'
+        ELSE 'ready' END AS state
+    FROM leasehold_jobs INDEXED BY leasehold_jobs_held
+    WHERE worker IS NOT NULL AND state = 'running' AND lease_until <= $1 ORDER BY id LIMIT $2
+";
 
-const TAKE_BACK: &str = "UPDATE leasehold_jobs AS job SET state = 'ready', attempt = job.attempt + job.begun - 1, \
-     generation = job.generation + 1, lease_until = NULL, worker = NULL, begun = 0 FROM json_each($1) AS fence \
-     WHERE job.id = fence.value->>0 AND job.generation = fence.value->>1 AND job.lease_token = fence.value->>2 \
-         AND job.state = 'running'";
+const TAKE_BACK: &str = "
+    UPDATE leasehold_jobs AS job SET state = 'ready', attempt = job.attempt + job.begun - 1,
+    generation = job.generation + 1, lease_until = NULL, worker = NULL, begun = 0 FROM json_each($1) AS fence
+    WHERE job.id = fence.value->>0 AND job.generation = fence.value->>1 AND job.lease_token = fence.value->>2
+        AND job.state = 'running'
+";
 
-const SWEEP_KEYS: &str = "DELETE FROM leasehold_unique_keys \
-     WHERE key IN (SELECT key FROM leasehold_unique_keys WHERE expires_at <= $1 LIMIT $2)";
+const SWEEP_KEYS: &str = "
+    DELETE FROM leasehold_unique_keys
+    WHERE key IN (SELECT key FROM leasehold_unique_keys WHERE expires_at <= $1 LIMIT $2)
+";
 
 #[derive(QueryableByName)]
 struct Expired {
