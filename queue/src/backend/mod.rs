@@ -76,7 +76,6 @@ mod sealed {
     impl Sealed for diesel::SqliteConnection {}
     impl<C: super::Backend> Sealed for super::PooledConnection<super::ConnectionManager<C>> {}
 }
-pub(crate) use sealed::Sealed;
 
 /// How connections are opened and transactions are begun.
 pub trait Connect: Sized {

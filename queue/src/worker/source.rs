@@ -25,12 +25,14 @@ pub(crate) struct Source<'a, C: Backend, A> {
     /// A claim whose answer was lost: its token, and when it was sent.
     in_doubt: Option<(Uuid, Instant)>,
     promote_at: Instant,
+    /// What the database said when it last changed; see [`Connect::wait_for_change`](crate::backend::Connect).
+    seen: i64,
 }
 
 impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
     pub(crate) fn new(shared: &'a Shared<C, A>, purpose: &'static str, wake: Receiver<()>) -> Self {
         let control = Control::new(purpose, &shared.url, &shared.settings);
-        Self { shared, control, wake, in_doubt: None, promote_at: Instant::now() }
+        Self { shared, control, wake, in_doubt: None, promote_at: Instant::now(), seen: 0 }
     }
 
     /// Claims up to `limit` jobs, registered so that they are renewed from now on. Without any it has waited until
@@ -127,7 +129,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
         let poll = spread(self.shared.poll);
         let timeout = next.map_or(poll, |next| next.min(poll));
         match self.control.connection() {
-            Some(conn) => conn.wait_for_change(&self.wake, timeout),
+            Some(conn) => conn.wait_for_change(&mut self.seen, &self.wake, timeout),
             None => self.pause(timeout),
         }
     }

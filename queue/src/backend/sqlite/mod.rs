@@ -11,6 +11,7 @@ mod connect;
 mod enqueue;
 mod inspect;
 mod lease;
+mod migrate;
 mod settle;
 mod sweep;
 #[cfg(test)]
@@ -39,7 +40,6 @@ impl AsBackend for SqliteConnection {
     }
 }
 
-impl crate::migrate::Migrate for SqliteConnection {}
 
 /// Runs writes in a transaction of their own, or inside an open one in a savepoint. They are told the time in
 /// milliseconds since 1970, read when the write lock was held: a statement may have waited for it for seconds.
