@@ -27,9 +27,10 @@ use crate::schema::Schema;
 ///
 /// ```
 /// # include!("../doctest_setup.rs");
-/// # let (url, mut conn) = doctest_database();
 /// use leasehold::Worker;
 ///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let (url, mut conn) = doctest_database();
 /// Greet { name: "you".into() }.enqueue(&mut conn)?;
 ///
 /// let summary = Worker::<SqliteConnection, _>::new(&url, ())
@@ -37,7 +38,8 @@ use crate::schema::Schema;
 ///     .register::<Greet>()
 ///     .run_until_empty()?;
 /// assert_eq!(summary.counts.completed, 1);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok(())
+/// # }
 /// ```
 pub struct Worker<C: Backend, A> {
     pub(super) url: String,
