@@ -73,8 +73,9 @@ fn nothing_is_left_of_a_dropped_cluster() {
 #[test]
 fn a_cluster_goes_with_a_run_that_is_killed() {
     let mut run = Command::new(env!("CARGO_BIN_EXE_leasehold-test-postgres"))
-        .args(["run", "--", "sh", "-c", &format!("echo ${URL_VARIABLE}; exec sleep 60")])
+        .args(["run", "--", "sh", "-c", &format!("echo ${URL_VARIABLE}; read -r line")])
         .env_remove(URL_VARIABLE)
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -82,6 +83,8 @@ fn a_cluster_goes_with_a_run_that_is_killed() {
     std::io::BufRead::read_line(&mut std::io::BufReader::new(run.stdout.take().unwrap()), &mut line).unwrap();
     let url = line.trim();
     PgConnection::establish(url).unwrap();
+    // The command itself lives on until its input closes.
+    let _input = run.stdin.take();
     run.kill().unwrap();
     run.wait().unwrap();
     eventually(Duration::from_secs(30), "the cluster is removed", || {
