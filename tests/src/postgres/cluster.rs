@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -70,7 +70,12 @@ impl Cluster {
     /// Makes a cluster and starts its server, with `settings` such as `synchronous_commit=off` over the durable ones.
     pub fn start(binaries: &Binaries, settings: &[&str]) -> Self {
         // Not the temporary directory of the environment: a socket's path has at most 103 bytes on macOS, 107 on Linux.
-        let directory = tempfile::Builder::new().prefix("leasehold-").tempdir_in("/tmp");
+        // For its owner alone: whoever reaches the socket is a superuser.
+        let private = fs::Permissions::from_mode(0o700);
+        let directory = tempfile::Builder::new()
+            .prefix("leasehold-")
+            .permissions(private)
+            .tempdir_in("/tmp");
         let directory = directory.expect("a directory can be made in /tmp").keep();
         let mut cluster = Self {
             binaries: binaries.directory.clone(),
