@@ -16,7 +16,9 @@ pub use error::MigrateError;
 mod ledger;
 use ledger::Ledger;
 pub use ledger::MigrationSql;
-pub(crate) use ledger::{Migrate, Script};
+pub(crate) use ledger::Migrate;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub(crate) use ledger::Script;
 
 /// The level of this program. A schema states the least level that may run on it, and refuses the programs below.
 ///
