@@ -1,7 +1,6 @@
 //! What migrating needs and what it waits for, on PostgreSQL.
 
 use diesel::connection::SimpleConnection;
-use diesel::prelude::*;
 use leasehold::{Migrations, Schema, migrate};
 use leasehold_tests::TestDb;
 use leasehold_tests::postgres::{Database, database};
