@@ -18,6 +18,8 @@ const FINISH: &str = concat!(
     " RETURNING j.*
     ),
     ",
+    freed!(many),
+    ", ",
     moved!(state: "'completed'", generation: "e.generation", reason: "NULL"),
     " SELECT id FROM moved"
 );
@@ -42,6 +44,8 @@ const END: &str = concat!(
         DELETE FROM leasehold.jobs WHERE id = $1 AND generation = $2 AND lease_token = $3 AND state = 'running' RETURNING *
     ),
     ",
+    freed!(one),
+    ", ",
     moved!(state: "$4", generation: "e.generation + $5", reason: "$6"),
     ", ",
     noted!("SELECT id, $2, attempt, $7, $8 FROM ended WHERE $7 IS NOT NULL"),
@@ -69,6 +73,8 @@ const CANCEL: &str = concat!(
         RETURNING *
     ),
     ",
+    freed!(one),
+    ", ",
     moved!(state: "'cancelled'", generation: "e.generation + 1", reason: "$5"),
     " SELECT id FROM moved"
 );
