@@ -1,1 +1,53 @@
-//! The derive macro of leasehold.
+//! The derive macro of [leasehold](https://docs.rs/leasehold), which re-exports it. Use it from there.
+
+use proc_macro2::TokenStream;
+use syn::{DeriveInput, parse_macro_input};
+
+use crate::model::JobModel;
+
+mod attr;
+mod duration;
+mod errors;
+mod expand;
+mod given;
+mod model;
+#[cfg(test)]
+mod tests;
+
+/// Implements `Job` for a payload type: a struct or an enum that serde can store and read back.
+///
+/// ```text
+/// #[derive(Serialize, Deserialize, Job)]
+/// #[job(kind = "send-email", queue = "mail", max_attempts = 5, unique(by = "to"))]
+/// struct SendEmail {
+///     to: String,
+///     subject: String,
+/// }
+/// ```
+///
+/// | Option | Value | Default |
+/// | --- | --- | --- |
+/// | `kind` | the stored name, 1 to 128 bytes | required |
+/// | `queue` | the queue's name, 1 to 128 bytes | `"default"` |
+/// | `priority` | -32768 to 32767; larger ones are claimed first | 0 |
+/// | `max_attempts` | 1 to 1000000 | 20 |
+/// | `backoff` | `"fixed(30s)"`, `"linear(10s..5m)"` or `"exponential(1s..1h)"` | `"exponential(1s..1h)"` |
+/// | `lease` | a duration, `"1s"` to `"365d"` | `"60s"` |
+/// | `timeout` | a duration longer than 0 | none |
+/// | `unique` | `(by = "account, month")`: fields of the struct | any number of equal jobs |
+/// | `version` | 1 to 2147483647 | 1 |
+/// | `migrate` | a function that lifts older payloads; needs `version = 2` or more | refuses them |
+/// | `crate` | where leasehold is, for those who re-export it | `::leasehold` |
+///
+/// Durations are numbers with their units, the largest first: `"500ms"`, `"30s"`, `"5m"`, `"1h30m"`, `"2d"`.
+#[proc_macro_derive(Job, attributes(job))]
+pub fn derive_job(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
+    derive(&parse_macro_input!(input as DeriveInput)).into()
+}
+
+fn derive(input: &DeriveInput) -> TokenStream {
+    match JobModel::from_input(input) {
+        Ok(model) => expand::job(&model),
+        Err(refused) => expand::refused(input, &refused),
+    }
+}

@@ -18,6 +18,9 @@ use crate::handler::JobError;
 use crate::lease::{Held, Refusal, Slot};
 use crate::schema::Schema;
 
+/// How many dead connections of the pool are thrown away for one use of the database: more than most pools have.
+pub(crate) const MAX_STALE_CONNECTIONS: u32 = 64;
+
 /// One commit of one lease.
 pub(crate) struct Commit<'a> {
     pub(crate) held: &'a Held,
@@ -30,6 +33,8 @@ pub(crate) struct Commit<'a> {
 /// How one try ended. All but `Committed` and `Unknown` are rolled back.
 enum Tried {
     Committed,
+    /// The transaction could not begin.
+    NotBegun(Error),
     /// The completion matched no row.
     Refused,
     /// The closure returned an error.
@@ -49,8 +54,13 @@ impl Commit<'_> {
         slot: &mut dyn Slot<C>,
         mut writes: impl FnMut(&mut C) -> Result<(), JobError>,
     ) -> Result<(), JobError> {
-        for tried in 1.. {
+        let (mut tried, mut stale) = (0, 0);
+        loop {
+            tried += 1;
             match self.once(slot, &mut writes)? {
+                // The pool's connection was dead before the closure began.
+                Tried::NotBegun(error) if stale >= MAX_STALE_CONNECTIONS => return Err(JobError::away(error)),
+                Tried::NotBegun(_) => (tried, stale) = (tried - 1, stale + 1),
                 Tried::Committed => {
                     self.held.mark_committed();
                     return Ok(());
@@ -76,10 +86,9 @@ impl Commit<'_> {
                 return Err(JobError::refused(refusal));
             }
         }
-        unreachable!("the number of tries is bounded")
     }
 
-    /// One transaction. An `Err` means that it could not even begin.
+    /// One transaction. An `Err` means that there was no connection for it.
     fn once<C: Backend>(
         &self,
         slot: &mut dyn Slot<C>,
@@ -96,8 +105,10 @@ impl Commit<'_> {
                  do not return connections to the pool with one open",
             ));
         }
-        let tried = gate.hold(|| -> Result<Tried, JobError> {
-            conn.begin_commit(self.isolation, &settings)?;
+        let tried = gate.hold(|| {
+            if let Err(error) = conn.begin_commit(self.isolation, &settings) {
+                return Tried::NotBegun(error);
+            }
             let ran = catch_unwind(AssertUnwindSafe(|| writes(conn)));
             let tried = match ran {
                 Ok(Ok(())) => self.complete(conn, &schema, before + 1),
@@ -108,17 +119,18 @@ impl Commit<'_> {
                     resume_unwind(panic);
                 }
             };
-            Ok(match tried {
-                Tried::Committed | Tried::Unknown(_) => tried,
-                not_committed => {
-                    roll_back_to(conn, before);
-                    not_committed
-                }
-            })
+            if !matches!(tried, Tried::Committed | Tried::Unknown(_)) {
+                roll_back_to(conn, before);
+            }
+            tried
         });
-        let broken = !matches!(tried, Ok(Tried::Committed)) && (matches!(tried, Ok(Tried::Unknown(_)) | Err(_)) || is_open(slot, before));
+        let broken = match tried {
+            Tried::Committed => false,
+            Tried::NotBegun(_) | Tried::Unknown(_) => true,
+            _ => depth(conn).map_or(true, |depth| depth != before),
+        };
         slot.give_back(broken);
-        tried
+        Ok(tried)
     }
 
     /// The completion and the COMMIT, after the closure succeeded.
@@ -164,8 +176,8 @@ impl Commit<'_> {
         let row = slot.connection().and_then(|conn| Ok(conn.ownership(&schema, self.held.fence.id)?));
         slot.give_back(row.is_err());
         let refusal = Refusal::of(&self.held.fence, row?.as_ref());
-        if refusal.is_some() {
-            self.held.mark_lost();
+        if let Some(refusal) = &refusal {
+            self.held.mark_lost(refusal.clone());
         }
         Ok(refusal)
     }
@@ -214,7 +226,7 @@ impl Commit<'_> {
                 Ok(Verdict::Committed)
             }
             Some(refusal) => {
-                self.held.mark_lost();
+                self.held.mark_lost(refusal.clone());
                 Err(JobError::refused(refusal))
             }
         }
@@ -261,8 +273,4 @@ pub(crate) fn roll_back_to<C: Backend>(conn: &mut C, target: u32) {
             return;
         }
     }
-}
-
-fn is_open<C: Backend>(slot: &mut dyn Slot<C>, before: u32) -> bool {
-    slot.connection().map_or(true, |conn| depth(conn).map_or(true, |depth| depth != before))
 }

@@ -83,7 +83,7 @@ impl Counts {
 /// Where the runtime reports every event.
 #[derive(Default)]
 pub(crate) struct Reporter {
-    pub(crate) hooks: Option<Box<dyn Hooks>>,
+    hooks: Option<Box<dyn Hooks>>,
     completed: AtomicU64,
     retried: AtomicU64,
     snoozed: AtomicU64,
@@ -106,6 +106,10 @@ impl Held {
 }
 
 impl Reporter {
+    pub(crate) fn new(hooks: Option<Box<dyn Hooks>>) -> Self {
+        Self { hooks, ..Self::default() }
+    }
+
     pub(crate) fn counts(&self) -> Counts {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Counts {

@@ -92,6 +92,8 @@ pub(crate) enum JobErrorKind {
     Discard,
     /// The database refused the write: the job is not ours to settle.
     Refused(Refusal),
+    /// The database could not be reached before anything was written: no fault of the job.
+    Away,
     /// The answer to a COMMIT was lost and could not be resolved in time: the job is left to its lease.
     Unresolved,
 }
@@ -121,6 +123,10 @@ impl JobError {
     pub(crate) fn refused(refusal: Refusal) -> Self {
         let text = refusal.to_string();
         Self::new(JobErrorKind::Refused(refusal), text)
+    }
+
+    pub(crate) fn away(why: impl fmt::Display) -> Self {
+        Self::new(JobErrorKind::Away, format!("the database is away: {why}"))
     }
 
     pub(crate) fn unresolved(why: impl fmt::Display) -> Self {

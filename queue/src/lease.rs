@@ -115,13 +115,15 @@ pub(crate) struct Held {
     beaten_at: AtomicU64,
     begun_at: OnceLock<Instant>,
     standing: AtomicU8,
+    refusal: OnceLock<Refusal>,
     cancel_requested: AtomicBool,
+    /// Another thread has the place of the one whose handler is stuck.
+    replaced: AtomicBool,
 }
 
 const HOLDS: u8 = 0;
 const LOST: u8 = 1;
-const TIMED_OUT: u8 = 2;
-const COMMITTED: u8 = 3;
+const COMMITTED: u8 = 2;
 
 /// Milliseconds on the monotonic clock, from a fixed point in this process.
 fn clock_ms(at: Instant) -> u64 {
@@ -146,7 +148,9 @@ impl Held {
             beaten_at: AtomicU64::new(0),
             begun_at: OnceLock::new(),
             standing: AtomicU8::new(HOLDS),
+            refusal: OnceLock::new(),
             cancel_requested: AtomicBool::new(false),
+            replaced: AtomicBool::new(false),
         };
         held.renewed(sent);
         held
@@ -183,17 +187,11 @@ impl Held {
         }
     }
 
-    /// A committed lease stays committed: a late answer must not turn it into a lost one.
-    fn leave_holding(&self, standing: u8) -> bool {
-        self.standing.compare_exchange(HOLDS, standing, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
-
-    pub(crate) fn mark_lost(&self) -> bool {
-        self.leave_holding(LOST)
-    }
-
-    pub(crate) fn mark_timed_out(&self) -> bool {
-        self.leave_holding(TIMED_OUT)
+    /// Notes why the lease is lost; whether that is news. A committed lease stays committed: a late answer must not turn
+    /// it into a lost one.
+    pub(crate) fn mark_lost(&self, refusal: Refusal) -> bool {
+        let _ = self.refusal.set(refusal);
+        self.standing.compare_exchange(HOLDS, LOST, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     /// The database's word, so it overrides what was assumed.
@@ -203,6 +201,14 @@ impl Held {
 
     pub(crate) fn is_committed(&self) -> bool {
         self.standing.load(Ordering::Acquire) == COMMITTED
+    }
+
+    pub(crate) fn mark_replaced(&self) {
+        self.replaced.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_replaced(&self) -> bool {
+        self.replaced.load(Ordering::Acquire)
     }
 
     pub(crate) fn request_cancel(&self) -> bool {
@@ -216,8 +222,7 @@ impl Held {
     /// Why the lease is not to be trusted any more, if it is not.
     pub(crate) fn lost(&self) -> Option<Refusal> {
         match self.standing.load(Ordering::Acquire) {
-            LOST => Some(Refusal::Lost { generation: self.fence.generation + 1 }),
-            TIMED_OUT => Some(Refusal::TimedOut),
+            LOST => self.refusal.get().cloned(),
             HOLDS if self.remaining(Instant::now()).is_zero() => Some(Refusal::Expired),
             _ => None,
         }
@@ -357,9 +362,21 @@ impl<'j, C: Backend> LeaseGuard<'j, C> {
     /// The closure's error; [`JobError`] when the lease is lost or no connection can be had.
     pub fn read<T, E: Into<JobError>>(&mut self, reads: impl FnOnce(&mut C) -> Result<T, E>) -> Result<T, JobError> {
         self.check()?;
-        let answer = self.slot.connection()?.read_only(reads);
-        self.slot.give_back(answer.is_err());
-        answer?.map_err(Into::into)
+        let mut reads = Some(reads);
+        for _ in 0..commit::MAX_STALE_CONNECTIONS {
+            let answer = self.slot.connection()?.read_only(|conn| match reads.take() {
+                Some(reads) => reads(conn).map_err(Into::into),
+                None => Err(JobError::away("the reads have run already")),
+            });
+            self.slot.give_back(answer.is_err());
+            match answer {
+                Ok(answer) => return answer,
+                // The pool's connection was dead before the reads began.
+                Err(_) if reads.is_some() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(JobError::away("every connection of the pool was dead"))
     }
 
     /// Runs `writes` and the job's completion in one transaction: both are committed, or neither. When the job is no

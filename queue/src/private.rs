@@ -2,9 +2,12 @@
 
 pub use std::string::{String, ToString};
 
+pub use serde::Serialize;
+pub use serde::de::DeserializeOwned;
 pub use serde_json::Value;
 
 pub use crate::backend::*;
+pub use crate::claim::{Found, claim};
 
 /// A field of a unique key.
 pub fn to_value<T: serde::Serialize + ?Sized>(field: &T) -> Value {

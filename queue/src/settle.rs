@@ -33,6 +33,10 @@ pub(crate) enum Settlement {
 
 /// Decides what is to be written; `None` when nothing is: the job is committed, or not ours any more.
 pub(crate) fn decide(held: &Held, backoff: Backoff, ran: Ran, reporter: &Reporter) -> Option<Settlement> {
+    if held.lost() == Some(Refusal::TimedOut) {
+        log::warn!("{}: its handler returned after its timeout; the attempt is settled already", held.info());
+        return None;
+    }
     let failed = match ran {
         // An error or a panic after the commit does not undo it, and must not settle the job again.
         Ran::Returned(Err(error)) if held.is_committed() => {
@@ -69,6 +73,10 @@ pub(crate) fn decide(held: &Held, backoff: Backoff, ran: Ran, reporter: &Reporte
             JobErrorKind::Unresolved => {
                 log::error!("{}: {error}; its lease decides", held.info());
                 return None;
+            }
+            JobErrorKind::Away => {
+                log::warn!("{}: {error}; put back without using up the attempt", held.info());
+                return Some(Settlement::PutBack(PutBack { delay_ms: 1000, uses_attempt: false, takes_away: false, error: None }));
             }
             JobErrorKind::Discard => Failed { cause: "error", text: error.to_string(), after: None, discard: true },
             JobErrorKind::Retry { after } => Failed { cause: "error", text: error.to_string(), after, discard: false },

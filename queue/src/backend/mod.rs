@@ -45,6 +45,7 @@ pub trait Backend:
     + WorkerStatements
     + InspectStatements
     + crate::migrate::Migrate
+    + AsBackend<Connection = Self>
 {
     /// The backend's name in logs and reports: `postgres` or `sqlite`.
     const NAME: &'static str;
@@ -76,7 +77,6 @@ mod sealed {
     impl Sealed for diesel::SqliteConnection {}
     impl<C: super::Backend> Sealed for super::PooledConnection<super::ConnectionManager<C>> {}
 }
-pub(crate) use sealed::Sealed;
 
 /// How connections are opened and transactions are begun.
 pub trait Connect: Sized {
@@ -110,9 +110,22 @@ pub trait Connect: Sized {
     /// PostgreSQL.
     fn write_gate(url: &str) -> WriteGate;
 
+    /// Starts a thread that wakes the claimer when something was enqueued, until its handle is told to stop. `None` where the
+    /// backend has nothing to listen to.
+    fn listen(
+        url: &str,
+        settings: &ConnectionSettings,
+        schema: &Schema,
+        wake: crossbeam_channel::Sender<()>,
+    ) -> std::io::Result<Option<Listening>> {
+        let _ = (url, settings, schema, wake);
+        Ok(None)
+    }
+
     /// Waits until something may have been enqueued, `timeout` at the most, or until `wake` receives. Returns at once on a
-    /// backend that is told by a listener.
-    fn wait_for_change(&mut self, wake: &crossbeam_channel::Receiver<()>, timeout: Duration);
+    /// backend that is told by a listener. `seen` is what the last call on this connection left there, at first zero, so
+    /// that nothing is missed between two calls; the first one returns at once.
+    fn wait_for_change(&mut self, seen: &mut i64, wake: &crossbeam_channel::Receiver<()>, timeout: Duration);
 }
 
 /// Settings for the connections that the runtime opens.
@@ -156,6 +169,9 @@ pub enum ServerError {
         /// The least version.
         needed: &'static str,
     },
+    /// The database is in memory, or in a temporary file.
+    #[error("the database is in memory, and each connection would see a database of its own: give a file")]
+    InMemory,
     /// The settings could not be read.
     #[error("cannot read the server's settings: {0}")]
     Database(#[from] diesel::result::Error),
@@ -170,6 +186,13 @@ pub enum Isolation {
     RepeatableRead,
     /// `SERIALIZABLE`.
     Serializable,
+}
+
+/// A thread that listens. Dropping `stop` ends it.
+#[derive(Debug)]
+pub struct Listening {
+    pub(crate) thread: std::thread::JoinHandle<()>,
+    pub(crate) stop: std::io::PipeWriter,
 }
 
 /// Held while writing; see [`Connect::write_gate`].
@@ -438,7 +461,8 @@ pub trait SettleStatements {
     /// Ends one as discarded or cancelled; 1 row if it was ours, else 0.
     fn end(&mut self, schema: &Schema, fence: &Fence, how: &End) -> QueryResult<usize>;
 
-    /// Puts back leases on which no handler has begun, attempt given back; returns the ids that were ours.
+    /// Puts back leases on which no handler has begun, as the caller knows, attempt given back; returns the ids that were
+    /// ours.
     fn release(&mut self, schema: &Schema, fences: &[Fence]) -> QueryResult<Vec<i64>>;
 
     /// Asks a running job to stop (`cancel_requested_at`), leaving its generation; 0 when it is not running.

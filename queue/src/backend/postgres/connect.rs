@@ -158,7 +158,7 @@ impl Connect for PgConnection {
         WriteGate::default()
     }
 
-    fn wait_for_change(&mut self, wake: &Receiver<()>, timeout: Duration) {
+    fn wait_for_change(&mut self, _seen: &mut i64, wake: &Receiver<()>, timeout: Duration) {
         // Nothing hangs on why it ended: the caller looks for jobs in any case.
         let _ = wake.recv_timeout(timeout);
     }

@@ -1,0 +1,4 @@
+//! The macro by its tokens; what the compiler makes of them is tested with the library.
+
+mod expansion;
+mod messages;

@@ -1,0 +1,132 @@
+//! What the macro generates.
+
+use quote::quote;
+use syn::parse_quote;
+
+use crate::derive;
+
+#[test]
+fn a_kind_alone_leaves_the_rest_to_the_trait() {
+    let tokens = derive(&parse_quote! {
+        #[job(kind = "tick")]
+        struct Tick;
+    });
+    let expected = quote! {
+        const _: () = {
+            #[automatically_derived]
+            #[allow(deprecated)]
+            impl ::leasehold::Job for Tick {
+                const KIND: &'static ::core::primitive::str = "tick";
+            }
+        };
+    };
+    assert_eq!(tokens.to_string(), expected.to_string());
+}
+
+#[test]
+fn every_option_has_its_place() {
+    let tokens = derive(&parse_quote! {
+        #[job(kind = "send", queue = "mail", version = 2, priority = -5, max_attempts = 1_000)]
+        #[job(lease = "5m", timeout = "1h30m", backoff = "linear(10s..5m)")]
+        #[job(unique(by = "to, type"), migrate = up::grade)]
+        struct Send {
+            to: String,
+            r#type: u8,
+        }
+    });
+    let expected = quote! {
+        const _: () = {
+            #[automatically_derived]
+            #[allow(deprecated)]
+            impl ::leasehold::Job for Send {
+                const KIND: &'static ::core::primitive::str = "send";
+                const QUEUE: &'static ::core::primitive::str = "mail";
+                const VERSION: ::core::primitive::u32 = 2u32;
+                const PRIORITY: ::core::primitive::i16 = -5i16;
+                const MAX_ATTEMPTS: ::core::primitive::u32 = 1000u32;
+                const LEASE: ::core::time::Duration = ::core::time::Duration::from_millis(300000u64);
+                const TIMEOUT: ::core::option::Option<::core::time::Duration> =
+                    ::core::option::Option::Some(::core::time::Duration::from_millis(5400000u64));
+                const BACKOFF: ::leasehold::Backoff = ::leasehold::Backoff::Linear {
+                    step: ::core::time::Duration::from_millis(10000u64),
+                    max: ::core::time::Duration::from_millis(300000u64)
+                };
+                fn unique_key(&self) -> ::core::option::Option<::leasehold::__private::String> {
+                    ::core::option::Option::Some(::leasehold::__private::unique_key(&[
+                        ("to", ::leasehold::__private::to_value(&self.to)),
+                        ("type", ::leasehold::__private::to_value(&self.r#type))
+                    ]))
+                }
+                fn migrate(
+                    __from: ::core::primitive::u32,
+                    __payload: ::leasehold::__private::Value,
+                ) -> ::core::result::Result<::leasehold::__private::Value, ::leasehold::__private::String> {
+                    let __upgrade: fn(
+                        ::core::primitive::u32,
+                        ::leasehold::__private::Value,
+                    ) -> ::core::result::Result<::leasehold::__private::Value, _> = up::grade;
+                    ::core::result::Result::map_err(
+                        __upgrade(__from, __payload),
+                        |__error| ::leasehold::__private::ToString::to_string(&__error)
+                    )
+                }
+            }
+        };
+    };
+    assert_eq!(tokens.to_string(), expected.to_string());
+}
+
+#[test]
+fn the_crate_is_found_by_a_path_in_quotes_or_without() {
+    for input in [
+        parse_quote! { #[job(kind = "a", crate = "my::queue")] struct A; },
+        parse_quote! { #[job(kind = "a", crate = my::queue)] struct A; },
+    ] {
+        assert!(derive(&input).to_string().contains("impl my :: queue :: Job for A"));
+    }
+    let own = derive(&parse_quote! { #[job(kind = "a", crate = crate)] enum A { B } });
+    assert!(own.to_string().contains("impl crate :: Job for A"));
+}
+
+#[test]
+fn a_tuple_struct_is_unique_by_its_indexes() {
+    let tokens = derive(&parse_quote! {
+        #[job(kind = "a", unique(by = "1"))]
+        struct A(u8, u16);
+    });
+    assert!(tokens.to_string().contains("(& self . 1)"), "{tokens}");
+}
+
+#[test]
+fn a_refused_type_is_implemented_with_what_is_known() {
+    let tokens = derive(&parse_quote! {
+        #[job(kind = "a", crate = "mine", retries = 3)]
+        struct A;
+    });
+    let expected = quote! {
+        const _: () = {
+            #[automatically_derived]
+            #[allow(deprecated)]
+            impl mine::Job for A {
+                const KIND: &'static ::core::primitive::str = "a";
+            }
+        };
+    };
+    assert!(tokens.to_string().ends_with(&expected.to_string()), "{tokens}");
+
+    let generic = derive(&parse_quote! { struct A<T> where T: Copy { t: T } });
+    let header = quote! {
+        impl<T> ::leasehold::Job for A<T>
+        where
+            T: Copy,
+            Self: ::leasehold::__private::Serialize + ::leasehold::__private::DeserializeOwned,
+            Self: ::core::marker::Send + 'static
+    };
+    assert!(generic.to_string().contains(&header.to_string()), "{generic}");
+    assert!(
+        generic
+            .to_string()
+            .contains("const KIND : & 'static :: core :: primitive :: str = \"\""),
+        "{generic}"
+    );
+}

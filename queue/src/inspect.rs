@@ -1,0 +1,231 @@
+//! Looking at jobs: for people and tests. Nothing here takes a lock or touches ownership.
+
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use diesel::result::QueryResult;
+
+use crate::backend::{AsBackend, CountRow, ErrorRow, InspectStatements, JobRow, SettleStatements};
+use crate::job::Hidden;
+use crate::schema::Schema;
+use crate::settle::storable;
+
+/// The state of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum State {
+    /// May be claimed once its run time has come.
+    Ready,
+    /// A worker holds its lease.
+    Running,
+    /// Ended well.
+    Completed,
+    /// Ended without success; kept with its errors.
+    Discarded,
+    /// Ended because it was not needed.
+    Cancelled,
+}
+
+impl State {
+    fn parse(text: &str) -> Self {
+        match text {
+            "running" => Self::Running,
+            "completed" => Self::Completed,
+            "discarded" => Self::Discarded,
+            "cancelled" => Self::Cancelled,
+            _ => Self::Ready,
+        }
+    }
+
+    /// As the tables spell it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Running => "running",
+            Self::Completed => "completed",
+            Self::Discarded => "discarded",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One job as it is stored, whether it has ended or not.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct JobRecord {
+    /// Its id.
+    pub id: i64,
+    /// Its queue.
+    pub queue: String,
+    /// Its kind.
+    pub kind: String,
+    /// The payload's version.
+    pub version: i32,
+    /// The payload, as JSON. Not shown by `Debug`: it may hold secrets.
+    pub payload: String,
+    /// Its state.
+    pub state: State,
+    /// Larger numbers are claimed first.
+    pub priority: i32,
+    /// When it may run, or might have run first.
+    pub run_at: SystemTime,
+    /// How often it was begun.
+    pub attempt: i32,
+    /// How often it may be begun.
+    pub max_attempts: i32,
+    /// Its generation.
+    pub generation: i64,
+    /// Its idempotency key.
+    pub idempotency_key: String,
+    /// Whether somebody asked the running job to stop.
+    pub cancel_requested: bool,
+    /// When it was enqueued.
+    pub created_at: SystemTime,
+    /// When it ended.
+    pub finished_at: Option<SystemTime>,
+    /// Why it was discarded or cancelled.
+    pub reason: Option<String>,
+}
+
+impl From<JobRow> for JobRecord {
+    fn from(row: JobRow) -> Self {
+        Self {
+            id: row.id,
+            queue: row.queue,
+            kind: row.kind,
+            version: row.version,
+            payload: row.payload,
+            state: State::parse(&row.state),
+            priority: row.priority,
+            run_at: time(row.run_at_ms),
+            attempt: row.attempt,
+            max_attempts: row.max_attempts,
+            generation: row.generation,
+            idempotency_key: row.idempotency_key,
+            cancel_requested: row.cancel_requested,
+            created_at: time(row.created_at_ms),
+            finished_at: row.finished_at_ms.map(time),
+            reason: row.reason,
+        }
+    }
+}
+
+impl fmt::Debug for JobRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JobRecord")
+            .field("id", &self.id)
+            .field("queue", &self.queue)
+            .field("kind", &self.kind)
+            .field("payload", &Hidden(&self.payload))
+            .field("state", &self.state)
+            .field("attempt", &self.attempt)
+            .field("generation", &self.generation)
+            .field("reason", &self.reason)
+            .finish_non_exhaustive()
+    }
+}
+
+/// One failed attempt of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AttemptRecord {
+    /// The attempt, the first being 1.
+    pub attempt: i32,
+    /// The generation under which it ran.
+    pub generation: i64,
+    /// When it was recorded.
+    pub at: SystemTime,
+    /// `error`, `panic`, `timeout` or `lease expired`.
+    pub cause: String,
+    /// The error's text, 8 KiB at the most.
+    pub error: String,
+}
+
+impl From<ErrorRow> for AttemptRecord {
+    fn from(row: ErrorRow) -> Self {
+        Self { attempt: row.attempt, generation: row.generation, at: time(row.at_ms), cause: row.cause, error: row.error }
+    }
+}
+
+fn time(ms: i64) -> SystemTime {
+    let distance = Duration::from_millis(ms.unsigned_abs());
+    if ms >= 0 { SystemTime::UNIX_EPOCH + distance } else { SystemTime::UNIX_EPOCH - distance }
+}
+
+/// How many jobs of one queue are in one state. Scheduled ones are told apart from those that are due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct QueueCount {
+    /// The queue.
+    pub queue: String,
+    /// Their state.
+    pub state: State,
+    /// Ready, with a run time that is still to come.
+    pub scheduled: bool,
+    /// How many.
+    pub jobs: u64,
+}
+
+impl From<CountRow> for QueueCount {
+    fn from(row: CountRow) -> Self {
+        let scheduled = row.state == "scheduled";
+        Self { queue: row.queue, state: State::parse(&row.state), scheduled, jobs: row.jobs.unsigned_abs() }
+    }
+}
+
+/// One job, wherever it is; `None` when there is none with this id.
+///
+/// # Errors
+///
+/// The database's.
+pub fn job(conn: &mut impl AsBackend, schema: &Schema, id: i64) -> QueryResult<Option<JobRecord>> {
+    Ok(conn.as_backend().job(schema, id)?.map(Into::into))
+}
+
+/// The failed attempts of a job, oldest first; the newest 100 are kept.
+///
+/// # Errors
+///
+/// The database's.
+pub fn attempts(conn: &mut impl AsBackend, schema: &Schema, id: i64) -> QueryResult<Vec<AttemptRecord>> {
+    Ok(conn.as_backend().job_errors(schema, id)?.into_iter().map(Into::into).collect())
+}
+
+/// Jobs by queue and state. It counts rows, so it takes longer the more there are.
+///
+/// # Errors
+///
+/// The database's.
+pub fn counts(conn: &mut impl AsBackend, schema: &Schema) -> QueryResult<Vec<QueueCount>> {
+    Ok(conn.as_backend().counts(schema)?.into_iter().map(Into::into).collect())
+}
+
+/// How a job is cancelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cancel {
+    /// A running handler is asked to stop and may still complete; a job that does not run is cancelled at once.
+    Soft,
+    /// Cancelled at once: the commit of a running handler is refused.
+    Hard,
+}
+
+/// Cancels a job; whether there was anything to cancel. A soft cancel of a running job is a request, which its handler
+/// sees with the next heartbeat.
+///
+/// # Errors
+///
+/// The database's.
+pub fn cancel(conn: &mut impl AsBackend, schema: &Schema, id: i64, how: Cancel, reason: &str) -> QueryResult<bool> {
+    let conn = conn.as_backend();
+    if how == Cancel::Soft && conn.request_cancel(schema, id)? > 0 {
+        return Ok(true);
+    }
+    Ok(conn.cancel(schema, id, &storable(reason))? > 0)
+}

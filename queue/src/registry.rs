@@ -1,0 +1,156 @@
+//! Which handler runs which kind.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::backend::{Backend, ClaimedRow, Served};
+use crate::handler::{Handler, JobError};
+use crate::job::{Backoff, Job};
+use crate::lease::{Decision, Held, LeaseGuard, Slot};
+use crate::name;
+use crate::settle::Ran;
+
+/// A handler without its type: decodes the payload and runs it.
+type Erased<C, A> = fn(&ClaimedRow, &mut dyn Slot<C>, Arc<Held>, &A) -> Result<Decision, JobError>;
+
+/// What is registered for one kind.
+pub(crate) struct Registered<C: Backend, A> {
+    run: Erased<C, A>,
+    queue: &'static str,
+    version: i32,
+    pub(crate) backoff: Backoff,
+    pub(crate) timeout: Option<Duration>,
+}
+
+/// The kinds that a program runs.
+pub(crate) struct Registry<C: Backend, A> {
+    kinds: BTreeMap<&'static str, Registered<C, A>>,
+    mistakes: Vec<RegistryError>,
+}
+
+/// A mistake in what was registered, reported when the worker starts.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegistryError {
+    /// Two job types with one kind: a stored job could belong to either.
+    #[error("the kind `{0}` is registered twice")]
+    Twice(&'static str),
+    /// A kind or queue name that cannot be used.
+    #[error("`{name}` cannot be used: {source}")]
+    Name {
+        /// The kind or queue.
+        name: &'static str,
+        /// What is wrong with it.
+        source: name::NameError,
+    },
+    /// Nothing is registered, so nothing would run.
+    #[error("no job type is registered: call `register::<J>()` before starting")]
+    Nothing,
+}
+
+impl<C: Backend, A> Registry<C, A> {
+    pub(crate) fn new() -> Self {
+        Self { kinds: BTreeMap::new(), mistakes: Vec::new() }
+    }
+
+    /// Registers a job type under its kind, or under the kind that it had before a rename.
+    pub(crate) fn register<J: Handler<C, A>>(&mut self, kind: &'static str) {
+        for name in [kind, J::QUEUE] {
+            if let Err(source) = name::check(name, 128) {
+                self.mistakes.push(RegistryError::Name { name, source });
+            }
+        }
+        let registered = Registered {
+            run: erased::<J, C, A>,
+            queue: J::QUEUE,
+            version: i32::try_from(J::VERSION).unwrap_or(i32::MAX),
+            backoff: J::BACKOFF,
+            timeout: J::TIMEOUT,
+        };
+        if self.kinds.insert(kind, registered).is_some() {
+            self.mistakes.push(RegistryError::Twice(kind));
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), RegistryError> {
+        match (self.mistakes.first(), self.kinds.is_empty()) {
+            (Some(mistake), _) => Err(mistake.clone()),
+            (None, true) => Err(RegistryError::Nothing),
+            (None, false) => Ok(()),
+        }
+    }
+
+    /// What the program serves: each kind in its own queue, or every kind in each of `queues`.
+    pub(crate) fn serves(&self, queues: &[String]) -> Vec<Served> {
+        let mut serves = Vec::new();
+        for (kind, registered) in &self.kinds {
+            let own = [registered.queue.to_owned()];
+            for queue in if queues.is_empty() { &own } else { queues } {
+                serves.extend((1..=registered.version).map(|version| Served {
+                    queue: queue.clone(),
+                    kind: (*kind).to_owned(),
+                    version,
+                }));
+            }
+        }
+        serves.sort();
+        serves.dedup();
+        serves
+    }
+
+    pub(crate) fn timeout(&self, kind: &str) -> Option<Duration> {
+        self.kinds.get(kind).and_then(|registered| registered.timeout)
+    }
+
+    pub(crate) fn backoff(&self, kind: &str) -> Backoff {
+        self.kinds.get(kind).map_or(Backoff::Fixed(Duration::from_secs(60)), |registered| registered.backoff)
+    }
+
+    /// Runs one claimed job. A panic ends the attempt, not the thread.
+    pub(crate) fn run(&self, row: &ClaimedRow, slot: &mut dyn Slot<C>, held: Arc<Held>, app: &A) -> Ran {
+        let Some(registered) = self.kinds.get(row.kind.as_str()) else {
+            return Ran::Returned(Err(JobError::retry(format!("the kind {:?} is not registered here", row.kind))));
+        };
+        match catch_unwind(AssertUnwindSafe(|| (registered.run)(row, slot, held, app))) {
+            Ok(returned) => Ran::Returned(returned),
+            Err(panic) => Ran::Panicked(panic_text(panic.as_ref())),
+        }
+    }
+}
+
+fn erased<J: Handler<C, A>, C: Backend, A>(
+    row: &ClaimedRow,
+    slot: &mut dyn Slot<C>,
+    held: Arc<Held>,
+    app: &A,
+) -> Result<Decision, JobError> {
+    let job: J = decode(row.version, &row.payload)?;
+    job.run(LeaseGuard::new(slot, held), app).map(|receipt| receipt.decision)
+}
+
+/// Decodes a payload. One that this program cannot decode would fail at every attempt, so it is discarded, and kept.
+pub(crate) fn decode<J: Job>(version: i32, payload: &str) -> Result<J, JobError> {
+    let version = version.unsigned_abs();
+    if version == J::VERSION {
+        return serde_json::from_str(payload).map_err(|error| undecodable(version, &error));
+    }
+    let old = serde_json::from_str(payload).map_err(|error| undecodable(version, &error))?;
+    let new = J::migrate(version, old)
+        .map_err(|error| JobError::discard(format!("the payload of version {version} was not migrated: {error}")))?;
+    serde_json::from_value(new).map_err(|error| undecodable(version, &error))
+}
+
+fn undecodable(version: u32, error: &serde_json::Error) -> JobError {
+    JobError::discard(format!("the payload of version {version} cannot be decoded: {error}"))
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "with a value that is not a text".to_owned())
+}

@@ -1,0 +1,159 @@
+//! For batch programs: run until the queue is empty, then say how it went.
+
+use std::process::{ExitCode, Termination};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::{StartError, Worker};
+use crate::backend::{Backend, Waiting};
+use crate::events::Counts;
+
+/// How often progress is shown at the most.
+const PROGRESS_EVERY: Duration = Duration::from_millis(100);
+
+/// What the claimer saw when it last found nothing to claim.
+#[derive(Debug, Default)]
+pub(super) struct Look {
+    seen: Mutex<(u64, Waiting)>,
+    looked: Condvar,
+}
+
+impl Look {
+    pub(super) fn publish(&self, waiting: Waiting) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        *seen = (seen.0 + 1, waiting);
+        self.looked.notify_all();
+    }
+
+    /// The last look and its number, after waiting for a newer one than `than`, `timeout` at the most.
+    fn newer(&self, than: u64, timeout: Duration) -> (u64, Waiting) {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        *self.looked.wait_timeout_while(seen, timeout, |seen| seen.0 <= than).unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+/// How far a batch has come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Progress {
+    /// What happened in this process so far.
+    pub counts: Counts,
+    /// Jobs that are ready or run, in any process, when last counted; `None` before the first count.
+    pub left: Option<u64>,
+    /// Since the start.
+    pub elapsed: Duration,
+}
+
+/// How a batch went in this process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Summary {
+    /// What happened to jobs in this process.
+    pub counts: Counts,
+    /// Jobs whose run time is further away than the worker's patience.
+    pub scheduled: u64,
+    /// Whether a signal ended it before the queue was empty.
+    pub interrupted: bool,
+    /// From start to end.
+    pub elapsed: Duration,
+}
+
+impl Summary {
+    /// Whether nothing was discarded and the end was reached. Lost leases are no failure: their jobs ran again.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        self.counts.discarded == 0 && !self.interrupted
+    }
+
+    /// Success, 1 when jobs were discarded, or 130 when a signal ended it.
+    #[must_use]
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            summary if summary.is_success() => ExitCode::SUCCESS,
+            Self { interrupted: true, .. } => ExitCode::from(130),
+            _ => ExitCode::FAILURE,
+        }
+    }
+}
+
+/// So that `main` can return a summary.
+impl Termination for Summary {
+    fn report(self) -> ExitCode {
+        self.exit_code()
+    }
+}
+
+impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
+    /// How far away a run time may be for [`Worker::run_until_empty`] to wait for it; one minute by default.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Is told how far [`Worker::run_until_empty`] has come, about ten times a second while that changes.
+    #[must_use]
+    pub fn on_progress(mut self, show: impl FnMut(&Progress) + Send + 'static) -> Self {
+        self.progress.push(Box::new(show));
+        self
+    }
+
+    /// Runs until what the worker serves is empty, then stops: no job is ready, none runs in any process, and none comes
+    /// due within [`Worker::patience`].
+    ///
+    /// # Errors
+    ///
+    /// [`StartError`]. Once it runs, it waits out a database that is away.
+    pub fn run_until_empty(mut self) -> Result<Summary, StartError> {
+        let started = Instant::now();
+        let (patience, mut show) = (self.patience, std::mem::take(&mut self.progress));
+        self.batch = true;
+        self.poll = self.poll.min(Duration::from_millis(250));
+        #[cfg(feature = "signals")]
+        let signals = self.signals;
+        let mut running = self.start()?;
+        #[cfg(feature = "signals")]
+        let _signals = if signals { Some(super::signals::watch(&running)?) } else { None };
+
+        let (mut number, mut waiting) = (0, Waiting::default());
+        let mut shown = None;
+        let mut interrupted = false;
+        loop {
+            let held = running.held();
+            let (newer, seen) = running.shared.look.newer(number, PROGRESS_EVERY);
+            let is_news = newer > number;
+            (number, waiting) = (newer, if is_news { seen } else { waiting });
+            let progress = Progress {
+                counts: running.counts(),
+                left: (number > 0).then(|| left(&waiting).max(running.held() as u64)),
+                elapsed: started.elapsed(),
+            };
+            if shown != Some((progress.counts, progress.left)) {
+                shown = Some((progress.counts, progress.left));
+                show.iter_mut().for_each(|show| show(&progress));
+            }
+            if running.shared.stop.is_stopping() {
+                interrupted = true;
+                break;
+            }
+            // A look that began while this process held nothing, and that found nothing elsewhere.
+            if is_news && held == 0 && running.held() == 0 && is_empty(&waiting, patience) {
+                break;
+            }
+        }
+        let patience = if interrupted { Duration::MAX } else { Duration::from_secs(10) };
+        running.stop(patience);
+        let counts = running.counts();
+        Ok(Summary { counts, scheduled: waiting.scheduled.unsigned_abs(), interrupted, elapsed: started.elapsed() })
+    }
+}
+
+fn left(waiting: &Waiting) -> u64 {
+    waiting.ready.unsigned_abs() + waiting.running.unsigned_abs()
+}
+
+fn is_empty(waiting: &Waiting, patience: Duration) -> bool {
+    let due_soon = waiting.next_due_ms.is_some_and(|ms| Duration::from_millis(ms.unsigned_abs()) <= patience);
+    waiting.ready == 0 && waiting.running == 0 && !due_soon
+}
+

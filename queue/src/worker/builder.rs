@@ -1,0 +1,320 @@
+//! What a worker is told before it starts.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
+use crossbeam_channel::bounded;
+use diesel::ConnectionError;
+use diesel::r2d2::{ConnectionManager, CustomizeConnection, Pool, PoolError};
+use uuid::Uuid;
+
+use super::batch::{Look, Progress};
+use super::control::Control;
+use super::leases::Leases;
+use super::running::Running;
+use super::{Locked, Shared, Stop};
+use crate::backend::{Backend, ConnectionSettings, ServerError, WorkerRow};
+use crate::events::{Hooks, Reporter};
+use crate::handler::Handler;
+use crate::migrate::MigrateError;
+use crate::name::{self, NameError};
+use crate::registry::{Registry, RegistryError};
+use crate::schema::Schema;
+
+/// Runs jobs: a pool of threads on a database.
+///
+/// ```
+/// # include!("../doctest_setup.rs");
+/// use leasehold::Worker;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let (url, mut conn) = doctest_database();
+/// Greet { name: "you".into() }.enqueue(&mut conn)?;
+///
+/// let summary = Worker::<SqliteConnection, _>::new(&url, ())
+///     .threads(2)
+///     .register::<Greet>()
+///     .run_until_empty()?;
+/// assert_eq!(summary.counts.completed, 1);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Worker<C: Backend, A> {
+    pub(super) url: String,
+    pub(super) app: A,
+    pub(super) registry: Registry<C, A>,
+    pub(super) pool: Option<Pool<ConnectionManager<C>>>,
+    pub(super) settings: ConnectionSettings,
+    pub(super) schema: Schema,
+    pub(super) threads: usize,
+    pub(super) prefetch: usize,
+    pub(super) unbatched: bool,
+    pub(super) queues: Vec<String>,
+    pub(super) poll: Duration,
+    pub(super) sweep_every: Duration,
+    pub(super) hooks: Option<Box<dyn Hooks>>,
+    pub(super) allow_unsafe_server: bool,
+    pub(super) batch: bool,
+    pub(super) patience: Duration,
+    pub(super) progress: Vec<ProgressFn>,
+    #[cfg(feature = "signals")]
+    pub(super) signals: bool,
+}
+
+pub(super) type ProgressFn = Box<dyn FnMut(&Progress) + Send>;
+
+/// Why a worker did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// A mistake in what was registered.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    /// A queue's name cannot be used.
+    #[error("the queue's name: {0}")]
+    Queue(#[from] NameError),
+    /// No connection to the database.
+    #[error("cannot connect to the database: {0}")]
+    Connect(#[from] ConnectionError),
+    /// The database server cannot keep the promise.
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    /// The queue's tables are missing, or belong to another version of the library.
+    #[error(transparent)]
+    Schema(#[from] MigrateError),
+    /// The handlers' pool could not be made.
+    #[error("cannot make the handlers' pool: {0}")]
+    Pool(#[from] PoolError),
+    /// A thread could not be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
+    /// A worker on the database at `url`, with the state that handlers are given. Four threads, unless
+    /// [`Worker::threads`] says otherwise.
+    pub fn new(url: impl Into<String>, app: A) -> Self {
+        Self {
+            url: url.into(),
+            app,
+            registry: Registry::new(),
+            pool: None,
+            settings: ConnectionSettings::default(),
+            schema: Schema::default(),
+            threads: 4,
+            prefetch: 0,
+            unbatched: false,
+            queues: Vec::new(),
+            poll: Duration::from_secs(1),
+            sweep_every: Duration::from_secs(1),
+            hooks: None,
+            allow_unsafe_server: false,
+            batch: false,
+            patience: Duration::from_secs(60),
+            progress: Vec::new(),
+            #[cfg(feature = "signals")]
+            signals: false,
+        }
+    }
+
+    /// Runs jobs of this type.
+    #[must_use]
+    pub fn register<J: Handler<C, A>>(mut self) -> Self {
+        self.registry.register::<J>(J::KIND);
+        self
+    }
+
+    /// Runs jobs that were stored under another kind as this type: the kind's name before a rename.
+    #[must_use]
+    pub fn register_alias<J: Handler<C, A>>(mut self, kind: &'static str) -> Self {
+        self.registry.register::<J>(kind);
+        self
+    }
+
+    /// How many handlers run at the same time; at least one.
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads.max(1);
+        self
+    }
+
+    /// How many jobs are claimed ahead of the idle threads: faster for short jobs, less fair for long ones. Their leases
+    /// are renewed, and they are given back unharmed at shutdown. None by default.
+    #[must_use]
+    pub fn prefetch(mut self, jobs: usize) -> Self {
+        self.prefetch = jobs;
+        self
+    }
+
+    /// Claims and settles each job by itself, on a connection of each thread's own, instead of many in one statement.
+    /// Jobs do not wait for each other then, and short ones run slower. [`Worker::prefetch`] has no meaning with it.
+    #[must_use]
+    pub fn unbatched(mut self) -> Self {
+        self.unbatched = true;
+        self
+    }
+
+    /// Serves these queues, each for every registered kind, instead of each kind's own queue.
+    #[must_use]
+    pub fn queues<Q: Into<String>>(mut self, queues: impl IntoIterator<Item = Q>) -> Self {
+        self.queues = queues.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// The handlers' connections: a pool of the application's own, of one connection or more. By default a pool of as
+    /// many as there are threads is made. Control connections are outside of it in any case.
+    #[must_use]
+    pub fn with_pool(mut self, pool: Pool<ConnectionManager<C>>) -> Self {
+        self.pool = Some(pool);
+        self
+    }
+
+    /// Another schema than `leasehold`.
+    #[must_use]
+    pub fn schema(mut self, schema: &Schema) -> Self {
+        self.schema = schema.clone();
+        self
+    }
+
+    /// How long a missed wake-up can go unnoticed; one second by default.
+    #[must_use]
+    pub fn poll_interval(mut self, interval: Duration) -> Self {
+        self.poll = interval.max(Duration::from_millis(1));
+        self
+    }
+
+    /// How often expired leases are looked for; every second by default.
+    #[must_use]
+    pub fn sweep_interval(mut self, interval: Duration) -> Self {
+        self.sweep_every = interval.max(Duration::from_millis(1));
+        self
+    }
+
+    /// A pooler in transaction mode sits between: nothing is set for the session, no statement is kept prepared, and
+    /// wake-ups come by polling.
+    #[must_use]
+    pub fn transaction_pooler(mut self) -> Self {
+        self.settings.transaction_pooler = true;
+        self
+    }
+
+    /// Is told of each event.
+    #[must_use]
+    pub fn hooks(mut self, hooks: impl Hooks) -> Self {
+        self.hooks = Some(Box::new(hooks));
+        self
+    }
+
+    /// Starts on a server with `fsync = off` or `full_page_writes = off`. Only for tests: after a crash such a server may
+    /// have lost commits that it acknowledged.
+    #[must_use]
+    pub fn allow_unsafe_server(mut self) -> Self {
+        self.allow_unsafe_server = true;
+        self
+    }
+
+    /// Starts the threads.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError`]; nothing runs then.
+    pub fn start(self) -> Result<Running<C, A>, StartError> {
+        self.registry.check()?;
+        for queue in &self.queues {
+            name::check(queue, 128)?;
+        }
+        if cfg!(panic = "abort") {
+            log::warn!("built with panic = \"abort\": a panicking handler ends the process instead of its attempt");
+        }
+        let mut conn = C::connect(&self.url, &self.settings)?;
+        for warning in conn.check_server(self.allow_unsafe_server)? {
+            log::warn!("{warning}");
+        }
+        crate::migrate::check_compatible(&mut conn, &self.schema)?;
+        drop(conn);
+        let (wake, wakes) = bounded(1);
+        crate::wake::register(wake.clone());
+        let shared = Arc::new(self.share(wake)?);
+        Running::start(shared, wakes)
+    }
+
+    fn share(mut self, wake: crossbeam_channel::Sender<()>) -> Result<Shared<C, A>, StartError> {
+        let serves = self.registry.serves(&self.queues);
+        let mut queues: Vec<String> = serves.iter().map(|served| served.queue.clone()).collect();
+        queues.dedup();
+        let pool = match self.pool.take() {
+            Some(pool) => pool,
+            None => handlers_pool(&self.url, &self.settings, self.threads)?,
+        };
+        Ok(Shared {
+            worker: WorkerRow {
+                id: Uuid::new_v4(),
+                host: hostname(),
+                pid: i32::try_from(std::process::id()).unwrap_or_default(),
+                threads: i32::try_from(self.threads).unwrap_or(i32::MAX),
+                queues: queues.clone(),
+            },
+            beats: Locked::new(Control::new("heartbeat", &self.url, &self.settings)),
+            reporter: Reporter::new(self.hooks),
+            url: self.url,
+            settings: self.settings,
+            schema: self.schema,
+            registry: self.registry,
+            app: self.app,
+            pool,
+            serves,
+            queues,
+            threads: self.threads,
+            prefetch: self.prefetch,
+            unbatched: self.unbatched,
+            poll: self.poll,
+            sweep_every: self.sweep_every,
+            batch: self.batch,
+            leases: Leases::new(),
+            unbegun: Locked::new(Vec::new()),
+            stuck: AtomicUsize::new(0),
+            alive: AtomicUsize::new(0),
+            stop: Stop::new(),
+            wake,
+            look: Look::default(),
+        })
+    }
+}
+
+/// A pool whose connections have time limits on silence. It opens none before a handler asks.
+fn handlers_pool<C: Backend>(
+    url: &str,
+    settings: &ConnectionSettings,
+    size: usize,
+) -> Result<Pool<ConnectionManager<C>>, PoolError> {
+    #[derive(Debug)]
+    struct Configure(ConnectionSettings);
+    impl<C: Backend> CustomizeConnection<C, diesel::r2d2::Error> for Configure {
+        fn on_acquire(&self, conn: &mut C) -> Result<(), diesel::r2d2::Error> {
+            conn.configure(&self.0).map_err(diesel::r2d2::Error::QueryError)
+        }
+    }
+    Pool::builder()
+        .max_size(u32::try_from(size).unwrap_or(u32::MAX))
+        .min_idle(Some(0))
+        // A round trip per use; a dead connection is noticed when its transaction begins, and replaced.
+        .test_on_check_out(false)
+        .connection_customizer(Box::new(Configure(settings.clone())))
+        .build(ConnectionManager::new(C::pool_url(url)))
+}
+
+fn hostname() -> String {
+    let from_kernel = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let name = from_kernel.or_else(|| std::env::var("HOSTNAME").ok()).unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() { "unknown".to_owned() } else { name.chars().take(255).collect() }
+}
+
+impl<C: Backend, A> fmt::Debug for Worker<C, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Neither the URL, which may hold a password, nor the application's state.
+        f.debug_struct("Worker").field("threads", &self.threads).field("queues", &self.queues).finish_non_exhaustive()
+    }
+}

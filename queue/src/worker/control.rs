@@ -1,0 +1,127 @@
+//! A control connection: one that a thread of the runtime owns, made again after it broke.
+//!
+//! Never one from the handlers' pool: a pool that handlers use up must not stop a heartbeat.
+
+use std::time::{Duration, Instant};
+
+use diesel::r2d2::R2D2Connection;
+use diesel::result::{DatabaseErrorKind, Error, QueryResult};
+
+use crate::backend::{Backend, ConnectionSettings, WriteGate};
+
+const FIRST_WAIT: Duration = Duration::from_millis(50);
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+/// A connection with what is needed to make it again.
+pub(crate) struct Control<C: Backend> {
+    purpose: &'static str,
+    url: String,
+    settings: ConnectionSettings,
+    gate: WriteGate,
+    conn: Option<C>,
+    away_since: Option<Instant>,
+    wait: Duration,
+}
+
+/// A statement that did not succeed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// There is no connection, or it broke: whether the statement took effect is unknown.
+    Away,
+    /// The server refused the statement; the connection lives.
+    Refused(Error),
+}
+
+impl<C: Backend> Control<C> {
+    pub(crate) fn new(purpose: &'static str, url: &str, settings: &ConnectionSettings) -> Self {
+        Self {
+            purpose,
+            url: url.to_owned(),
+            settings: settings.clone(),
+            gate: C::write_gate(url),
+            conn: None,
+            away_since: None,
+            wait: FIRST_WAIT,
+        }
+    }
+
+    /// Runs one statement, in its turn among this process's writers.
+    pub(crate) fn run<T>(&mut self, statement: impl FnOnce(&mut C) -> QueryResult<T>) -> Result<T, Failure> {
+        let gate = self.gate.clone();
+        let conn = self.connected()?;
+        match gate.hold(|| statement(conn)) {
+            Ok(value) => {
+                self.back();
+                Ok(value)
+            }
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    /// The connection for something that must not hold the gate, such as waiting; `None` while the database is away.
+    pub(crate) fn connection(&mut self) -> Option<&mut C> {
+        self.connected().ok()
+    }
+
+    fn connected(&mut self) -> Result<&mut C, Failure> {
+        if self.conn.is_none() {
+            match C::connect(&self.url, &self.settings) {
+                Ok(conn) => self.conn = Some(conn),
+                Err(error) => {
+                    self.away(&error.to_string());
+                    return Err(Failure::Away);
+                }
+            }
+        }
+        self.conn.as_mut().ok_or(Failure::Away)
+    }
+
+    fn failed(&mut self, error: Error) -> Failure {
+        let gone = match &error {
+            // A server that became read-only has been replaced by another one: connect anew, wherever that leads.
+            Error::DatabaseError(
+                DatabaseErrorKind::ClosedConnection
+                | DatabaseErrorKind::UnableToSendCommand
+                | DatabaseErrorKind::ReadOnlyTransaction,
+                _,
+            )
+            | Error::BrokenTransactionManager => true,
+            _ => self.conn.as_mut().is_none_or(|conn| R2D2Connection::is_broken(conn) || conn.ping().is_err()),
+        };
+        if !gone {
+            log::warn!("{}: {error}", self.purpose);
+            return Failure::Refused(error);
+        }
+        self.conn = None;
+        self.away(&error.to_string());
+        Failure::Away
+    }
+
+    /// One line when the database goes and one when it is back; the tries in between are not news.
+    fn away(&mut self, error: &str) {
+        if self.away_since.is_none() {
+            log::warn!("{}: the database is away ({error}); trying again", self.purpose);
+            self.away_since = Some(Instant::now());
+        }
+    }
+
+    fn back(&mut self) {
+        self.wait = FIRST_WAIT;
+        if let Some(since) = self.away_since.take() {
+            log::info!("{}: the database is back after {:?}", self.purpose, since.elapsed());
+        }
+    }
+
+    /// How long to wait before the next try: growing up to five seconds, with a random spread so that many processes do
+    /// not come back at once.
+    pub(crate) fn next_wait(&mut self) -> Duration {
+        let wait = self.wait;
+        self.wait = (wait * 2).min(LONGEST_WAIT);
+        spread(wait)
+    }
+}
+
+/// A time between half and the whole of `duration`, at random.
+pub(crate) fn spread(duration: Duration) -> Duration {
+    duration.mul_f64(0.5 + fastrand::f64() / 2.0)
+}

@@ -1,0 +1,86 @@
+//! A worker thread: takes claimed jobs one by one and runs their handlers.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use crossbeam_channel::{Receiver, Sender};
+
+use super::Shared;
+use super::slot::PoolSlot;
+use crate::backend::{Backend, ClaimedRow};
+use crate::lease::{Held, Slot};
+use crate::settle::{self, Settlement};
+
+/// A claimed job on its way to a worker thread.
+#[derive(Debug)]
+pub(crate) struct Claimed {
+    pub(crate) row: ClaimedRow,
+    pub(crate) held: Arc<Held>,
+}
+
+/// A job whose handler is through, on its way to the settler.
+pub(crate) type ToSettle = (Arc<Held>, Settlement);
+
+/// The ends of the channels that a worker thread uses. Cloned for the thread that replaces one which is stuck.
+#[derive(Clone)]
+pub(crate) struct Ends {
+    pub(crate) jobs: Receiver<Claimed>,
+    pub(crate) free: Sender<()>,
+    pub(crate) settle: Sender<ToSettle>,
+    pub(crate) wake: Receiver<()>,
+}
+
+/// Runs jobs until the claimer is gone, or until this thread was replaced.
+pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>, ends: &Ends) {
+    let mut slot = PoolSlot::new(&shared.pool, &shared.url, &shared.settings, &shared.schema);
+    let _ = ends.free.send(());
+    for job in &ends.jobs {
+        if let Some(to_settle) = execute(shared, &mut slot, &job) {
+            let _ = ends.settle.send(to_settle);
+        }
+        if is_replaced(shared, &job) {
+            return;
+        }
+        let _ = ends.free.send(());
+    }
+}
+
+/// Whether another thread has the place of this one, because its job ran past the timeout.
+pub(crate) fn is_replaced<C: Backend, A>(shared: &Shared<C, A>, job: &Claimed) -> bool {
+    if job.held.is_replaced() {
+        shared.stuck.fetch_sub(1, Ordering::AcqRel);
+    }
+    job.held.is_replaced()
+}
+
+/// One job, from its handler's call to the settlement that follows from it, if there is anything left to write.
+pub(crate) fn execute<C: Backend, A: Send + Sync + 'static>(
+    shared: &Shared<C, A>,
+    slot: &mut PoolSlot<C>,
+    job: &Claimed,
+) -> Option<ToSettle> {
+    let Claimed { row, held } = job;
+    if shared.stop.is_stopping() {
+        shared.unbegun.lock().push(Arc::clone(held));
+        return None;
+    }
+    if let Some(refusal) = held.lost() {
+        shared.reporter.lost(&held.info(), &refusal);
+        shared.settled(held);
+        return None;
+    }
+    held.begin(Instant::now());
+    if held.timeout.is_some() {
+        shared.leases.poke();
+    }
+    shared.reporter.begun(&held.info());
+    let ran = shared.registry.run(row, slot, Arc::clone(held), &shared.app);
+    let panicked = matches!(ran, settle::Ran::Panicked(_));
+    slot.give_back(panicked);
+    let settlement = settle::decide(held, shared.registry.backoff(&row.kind), ran, &shared.reporter);
+    if settlement.is_none() {
+        shared.settled(held);
+    }
+    settlement.map(|settlement| (Arc::clone(held), settlement))
+}

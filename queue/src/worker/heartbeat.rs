@@ -1,0 +1,117 @@
+//! The heartbeat: renews every lease that this process holds, all that are due in one statement.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, select};
+
+use super::executor::Ends;
+use super::{Shared, spawn_executor};
+use crate::backend::{Backend, Beat};
+use crate::lease::{Fence, Held, Refusal};
+use crate::settle;
+
+/// Leases in one statement; each statement commits by itself, so no completion waits long for a heartbeat.
+const CHUNK: usize = 500;
+/// How long to sleep when no lease is held; a new one wakes the thread.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// Renews until `stop` closes: at shutdown that is when the last handler has returned.
+pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Arc<Shared<C, A>>, ends: &Ends, stop: &Receiver<()>) {
+    loop {
+        let now = Instant::now();
+        let held = shared.leases.all();
+        for late in held.iter().filter(|held| held.is_past_timeout(now)) {
+            time_out(shared, ends, late);
+        }
+        let next = held.iter().map(|held| next_look(held, now)).min().unwrap_or(IDLE);
+        if !next.is_zero() {
+            select! {
+                recv(stop) -> _ => return,
+                recv(shared.leases.poked()) -> _ => continue,
+                default(next) => {}
+            }
+        }
+        // Those due soon come along: fewer statements, and none of them comes late.
+        let due = |held: &&Arc<Held>| held.lost().is_none() && held.beat_due_in(Instant::now()) <= held.lease / 6;
+        let due: Vec<Arc<Held>> = shared.leases.all().iter().filter(due).map(Arc::clone).collect();
+        if !beat_all(shared, &due) {
+            let wait = shared.beats.lock().next_wait();
+            select! {
+                recv(stop) -> _ => return,
+                default(wait) => {}
+            }
+        }
+    }
+}
+
+/// When this lease must be looked at again: for its heartbeat or for its timeout.
+fn next_look(held: &Held, now: Instant) -> Duration {
+    let beat = if held.lost().is_some() { IDLE } else { held.beat_due_in(now) };
+    let timeout = match (held.timeout, held.begun_at()) {
+        (Some(timeout), Some(begun)) if held.lost().is_none() => (begun + timeout).saturating_duration_since(now),
+        _ => IDLE,
+    };
+    beat.min(timeout)
+}
+
+/// Renews in chunks; false while the database is away. Failing is *unknown*, not lost: handlers run on until the lease's
+/// local deadline.
+fn beat_all<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>, due: &[Arc<Held>]) -> bool {
+    for chunk in due.chunks(CHUNK) {
+        let mut fences: Vec<Fence> = chunk.iter().map(|held| held.fence).collect();
+        fences.sort_unstable();
+        let sent = Instant::now();
+        let Ok(beats) = shared.beats.lock().run(|conn| conn.heartbeat(&shared.schema, &fences)) else { return false };
+        let beats: HashMap<i64, Beat> = beats.into_iter().map(|beat| (beat.id, beat)).collect();
+        for held in chunk {
+            match beats.get(&held.fence.id) {
+                Some(beat) => accept(held, beat, sent),
+                // Settled by ourselves meanwhile, or somebody else's.
+                None if shared.leases.contains(&held.fence) => gone(shared, held),
+                None => {}
+            }
+        }
+    }
+    true
+}
+
+fn accept(held: &Held, beat: &Beat, sent: Instant) {
+    if beat.renewed {
+        held.renewed(sent);
+    }
+    if beat.cancel_requested && held.request_cancel() {
+        log::info!("cancel requested {}", held.info());
+    }
+}
+
+/// The row is not running under this lease any more. Reading it again says why; a handler that is committing at this
+/// moment finds out by itself.
+fn gone<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>, held: &Held) {
+    let Ok(row) = shared.beats.lock().run(|conn| conn.ownership(&shared.schema, held.fence.id)) else { return };
+    let by_ourselves = row.as_ref().is_some_and(|row| row.generation == held.fence.generation);
+    if let Some(refusal) = Refusal::of(&held.fence, row.as_ref()).filter(|_| !by_ourselves) {
+        let text = refusal.to_string();
+        if held.mark_lost(refusal) {
+            log::warn!("lease lost {}: {text}; its handler is told", held.info());
+        }
+    }
+}
+
+/// Fences a handler that ran past its timeout. The thread cannot be stopped, so another takes its place, up to as many
+/// as there are threads.
+fn time_out<C: Backend, A: Send + Sync + 'static>(shared: &Arc<Shared<C, A>>, ends: &Ends, held: &Arc<Held>) {
+    if !held.mark_lost(Refusal::TimedOut) {
+        return;
+    }
+    log::error!("timed out {}: its handler is fenced", held.info());
+    let settlement = settle::time_out(held, shared.registry.backoff(&held.kind));
+    let _ = ends.settle.send((Arc::clone(held), settlement));
+    if shared.may_replace_a_thread() {
+        held.mark_replaced();
+        spawn_executor(shared, ends.clone());
+    } else {
+        log::error!("{} handlers are stuck: no further thread replaces them", shared.threads);
+    }
+}

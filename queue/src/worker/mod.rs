@@ -1,0 +1,182 @@
+//! The runtime: threads that claim, run, renew, settle and sweep.
+//!
+//! | thread | does | connection |
+//! | --- | --- | --- |
+//! | workers, as many as asked for | run handlers | at most one of the handlers' pool, when first asked for |
+//! | claimer | claims for idle workers | its own |
+//! | settler | writes what becomes of jobs, completions in groups | its own |
+//! | heartbeat | renews leases, fences handlers past their timeout | its own, shared with maintenance |
+//! | maintenance | sweeps expired leases | shared with the heartbeat |
+//! | listener (PostgreSQL) | wakes the claimer | its own |
+//!
+//! [`Worker::unbatched`] does without claimer and settler: there each worker thread has a connection for both.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use diesel::r2d2::{ConnectionManager, Pool};
+
+use crate::backend::{Backend, ConnectionSettings, PutBack, Served, WorkerRow};
+use crate::events::Reporter;
+use crate::lease::Held;
+use crate::registry::Registry;
+use crate::schema::Schema;
+use crate::settle::Settlement;
+
+mod batch;
+pub use batch::{Progress, Summary};
+
+mod builder;
+pub use builder::{StartError, Worker};
+
+mod claimer;
+mod control;
+mod executor;
+mod heartbeat;
+mod leases;
+mod maintenance;
+#[cfg(feature = "progress")]
+mod progress;
+
+mod running;
+pub use running::{Running, ShutdownReport};
+
+#[cfg(feature = "signals")]
+mod signals;
+mod slot;
+
+mod settler;
+mod source;
+mod unbatched;
+
+use control::Control;
+use executor::Ends;
+use leases::Leases;
+
+/// What the threads of one worker share.
+pub(crate) struct Shared<C: Backend, A> {
+    url: String,
+    settings: ConnectionSettings,
+    schema: Schema,
+    worker: WorkerRow,
+    registry: Registry<C, A>,
+    app: A,
+    pool: Pool<ConnectionManager<C>>,
+    serves: Vec<Served>,
+    queues: Vec<String>,
+    threads: usize,
+    prefetch: usize,
+    unbatched: bool,
+    poll: Duration,
+    sweep_every: Duration,
+    /// Whether somebody waits for the queue to be empty: then the claimer looks after every settlement.
+    batch: bool,
+    reporter: Reporter,
+    leases: Leases,
+    /// Claimed jobs that no handler began before the worker stopped.
+    unbegun: Locked<Vec<Arc<Held>>>,
+    /// The connection of the heartbeat and of maintenance.
+    beats: Locked<Control<C>>,
+    /// Handlers that run past their timeout and whose thread was replaced.
+    stuck: AtomicUsize,
+    /// Worker threads that have not ended, stuck ones included.
+    alive: AtomicUsize,
+    stop: Stop,
+    wake: Sender<()>,
+    look: batch::Look,
+}
+
+impl<C: Backend, A> Shared<C, A> {
+    /// A job is through with: its lease is not renewed any more.
+    fn settled(&self, held: &Held) {
+        if self.leases.remove(&held.fence) && self.batch {
+            self.wake();
+        }
+    }
+
+    /// Makes the claimer look again.
+    fn wake(&self) {
+        let _ = self.wake.try_send(());
+    }
+
+    /// A job was put back: when it is due may be before the claimer looks again.
+    fn more_may_be_due(&self, settlement: &Settlement) {
+        if matches!(settlement, Settlement::PutBack(PutBack { .. })) {
+            self.wake();
+        }
+    }
+
+    /// Counts one more stuck handler, unless as many are stuck as there are threads.
+    fn may_replace_a_thread(&self) -> bool {
+        let limit = self.threads;
+        self.stuck.fetch_update(Ordering::AcqRel, Ordering::Acquire, |stuck| (stuck < limit).then_some(stuck + 1)).is_ok()
+    }
+}
+
+impl<C: Backend, A> fmt::Debug for Shared<C, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("worker", &self.worker.id).field("schema", &self.schema).finish_non_exhaustive()
+    }
+}
+
+/// Starts a thread that runs handlers. It is not joined: a stuck handler would keep us for ever.
+fn spawn_executor<C: Backend, A: Send + Sync + 'static>(shared: &Arc<Shared<C, A>>, ends: Ends) {
+    let shared = Arc::clone(shared);
+    shared.alive.fetch_add(1, Ordering::AcqRel);
+    let spawned = std::thread::Builder::new().name("leasehold-worker".to_owned()).spawn({
+        let shared = Arc::clone(&shared);
+        move || {
+            if shared.unbatched { unbatched::run(&shared, &ends) } else { executor::run(&shared, &ends) }
+            shared.alive.fetch_sub(1, Ordering::AcqRel);
+        }
+    });
+    if let Err(error) = spawned {
+        shared.alive.fetch_sub(1, Ordering::AcqRel);
+        log::error!("cannot start a worker thread: {error}");
+    }
+}
+
+/// Tells every thread of a worker to stop.
+pub(crate) struct Stop {
+    stopping: AtomicBool,
+    /// Dropped at the stop, which closes the channel for everybody who waits.
+    open: Locked<Option<Sender<()>>>,
+    stopped: Receiver<()>,
+}
+
+impl Stop {
+    fn new() -> Self {
+        let (open, stopped) = bounded(0);
+        Self { stopping: AtomicBool::new(false), open: Locked::new(Some(open)), stopped }
+    }
+
+    fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.open.lock().take();
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Closes at the stop.
+    fn stopped(&self) -> &Receiver<()> {
+        &self.stopped
+    }
+}
+
+/// A mutex that goes on after a panic: what it guards here is whole at every instant.
+pub(crate) struct Locked<T>(Mutex<T>);
+
+impl<T> Locked<T> {
+    fn new(value: T) -> Self {
+        Self(Mutex::new(value))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,230 @@
+//! A running worker, and how it stops.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+
+use super::claimer::Claimer;
+use super::control::Control;
+use super::executor::Ends;
+use super::{Shared, StartError, heartbeat, maintenance, settler, spawn_executor};
+use crate::backend::{Backend, Listening, PutBack};
+use crate::events::Counts;
+use crate::lease::{Held, Refusal};
+
+/// How long a heartbeat may hold up the end of a shutdown.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// A worker whose threads run. Dropping it stops the worker as [`Running::shutdown`] with no time to wait does.
+pub struct Running<C: Backend, A: Send + Sync + 'static> {
+    pub(super) shared: Arc<Shared<C, A>>,
+    /// `None` once it was shut down.
+    threads: Option<Threads>,
+    pub(super) at_once: Arc<AtomicBool>,
+}
+
+struct Threads {
+    claimer: JoinHandle<()>,
+    maintenance: JoinHandle<()>,
+    settler: JoinHandle<()>,
+    heartbeat: JoinHandle<()>,
+    heartbeat_stop: Sender<()>,
+    listener: Option<Listening>,
+}
+
+/// How a shutdown went.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ShutdownReport {
+    /// Jobs that this process completed while it shut down.
+    pub completed: u64,
+    /// Claimed jobs that were given back before a handler began, their attempt with them.
+    pub released: u64,
+    /// Handlers that still ran at the deadline: their jobs were put back without using up an attempt, and their commits
+    /// are refused from then on.
+    pub abandoned: u64,
+}
+
+impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
+    /// Starts every thread. The order does not matter: they wait for each other on channels.
+    pub(super) fn start(shared: Arc<Shared<C, A>>, wakes: Receiver<()>) -> Result<Self, StartError> {
+        let (jobs_in, jobs) = bounded(shared.threads);
+        let (free, idle) = unbounded();
+        let (settle, arrivals) = unbounded();
+        let ends = Ends { jobs, free, settle, wake: wakes.clone() };
+        let thread = |name: &str| Builder::new().name(format!("leasehold-{name}"));
+
+        let claimer = thread("claimer").spawn({
+            let shared = Arc::clone(&shared);
+            move || {
+                if !shared.unbatched {
+                    Claimer::new(&shared, jobs_in, idle, wakes).run();
+                }
+            }
+        })?;
+        let settler = thread("settler").spawn({
+            let shared = Arc::clone(&shared);
+            move || settler::run(&shared, Control::new("settle", &shared.url, &shared.settings), &arrivals)
+        })?;
+        let (heartbeat_stop, heartbeat_stopped) = bounded(0);
+        let heartbeat = thread("heartbeat").spawn({
+            let (shared, ends) = (Arc::clone(&shared), ends.clone());
+            move || heartbeat::run(&shared, &ends, &heartbeat_stopped)
+        })?;
+        let maintenance = thread("maintenance").spawn({
+            let shared = Arc::clone(&shared);
+            move || maintenance::run(&shared)
+        })?;
+        let listener = C::listen(&shared.url, &shared.settings, &shared.schema, shared.wake.clone())?;
+        for _ in 0..shared.threads {
+            spawn_executor(&shared, ends.clone());
+        }
+        let threads = Threads { claimer, maintenance, settler, heartbeat, heartbeat_stop, listener };
+        Ok(Self { shared, threads: Some(threads), at_once: Arc::default() })
+    }
+
+    /// What happened to jobs in this process so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.shared.reporter.counts()
+    }
+
+    /// How many leases this process holds at the moment.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.shared.leases.all().len()
+    }
+
+    /// How many handlers run on after their timeout, each on a thread that another one replaced.
+    #[must_use]
+    pub fn stuck(&self) -> usize {
+        self.shared.stuck.load(Ordering::Acquire)
+    }
+
+    /// Stops: claims nothing more, gives back what no handler has begun, and waits for the running handlers, whose leases
+    /// are renewed meanwhile. What still runs after `patience` is fenced and put back without using up an attempt.
+    pub fn shutdown(mut self, patience: Duration) -> ShutdownReport {
+        self.stop(patience)
+    }
+
+    pub(super) fn stop(&mut self, patience: Duration) -> ShutdownReport {
+        let Some(threads) = self.threads.take() else { return ShutdownReport::default() };
+        let shared = &self.shared;
+        let before = shared.reporter.counts();
+        shared.stop.stop();
+        shared.wake();
+        let _ = threads.claimer.join();
+        let deadline = Instant::now().checked_add(patience);
+        let mut control = Control::new("shutdown", &shared.url, &shared.settings);
+        let mut done = false;
+        while !done {
+            self.release(&mut control);
+            let step = Instant::now() + Duration::from_millis(100);
+            let until = deadline.map_or(step, |deadline| deadline.min(step));
+            // A thread without a lease may be about to get one: its claim is under way.
+            done = shared.leases.wait_until_none(Some(until), || self.at_once.load(Ordering::Acquire)) && self.is_quiet();
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) || self.at_once.load(Ordering::Acquire) {
+                break;
+            }
+        }
+        let abandoned = if done { 0 } else { self.abandon(&mut control) };
+        // The heartbeat ends last: before it, peers could take over what still runs here.
+        drop(threads.heartbeat_stop);
+        join_within(threads.heartbeat, LAST_WORDS);
+        join_within(threads.maintenance, LAST_WORDS);
+        if abandoned == 0 && self.stuck() == 0 {
+            // Its channel closes once the worker threads are gone; a stuck one never goes, and nothing is left to settle.
+            join_within(threads.settler, LAST_WORDS);
+        }
+        if let Some(Listening { thread, stop }) = threads.listener {
+            drop(stop);
+            join_within(thread, LAST_WORDS);
+        }
+        let _ = control.run(|conn| conn.hide_worker(&shared.schema, shared.worker.id));
+        let after = shared.reporter.counts();
+        let report = ShutdownReport {
+            completed: after.completed - before.completed,
+            released: after.released - before.released,
+            abandoned,
+        };
+        log::info!("stopped: {} completed, {} released, {} abandoned", report.completed, report.released, report.abandoned);
+        report
+    }
+
+    /// Whether every worker thread has ended, but for those stuck in a handler that is fenced already.
+    fn is_quiet(&self) -> bool {
+        let quiet = self.shared.alive.load(Ordering::Acquire) <= self.stuck();
+        if !quiet {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        quiet
+    }
+
+    /// Gives back what was claimed and not begun.
+    fn release(&self, control: &mut Control<C>) {
+        let shared = &self.shared;
+        let unbegun: Vec<Arc<Held>> = std::mem::take(&mut *shared.unbegun.lock());
+        if unbegun.is_empty() {
+            return;
+        }
+        let mut fences: Vec<_> = unbegun.iter().map(|held| held.fence).collect();
+        fences.sort_unstable();
+        match control.run(|conn| conn.release(&shared.schema, &fences)) {
+            Ok(released) => {
+                for held in &unbegun {
+                    if released.contains(&held.fence.id) {
+                        shared.reporter.released(&held.info());
+                    }
+                    shared.settled(held);
+                }
+            }
+            // Tried again in the next round; past the deadline their leases run out.
+            Err(_) => shared.unbegun.lock().extend(unbegun),
+        }
+    }
+
+    /// Fences what still runs and puts it back.
+    fn abandon(&self, control: &mut Control<C>) -> u64 {
+        let shared = &self.shared;
+        let how = PutBack { delay_ms: 0, uses_attempt: false, takes_away: true, error: None };
+        let mut abandoned = 0;
+        for held in shared.leases.all() {
+            // One that commits at this moment wins: its row is locked or gone, and ours is refused.
+            let put_back = control.run(|conn| conn.put_back(&shared.schema, &held.fence, &how));
+            if matches!(put_back, Ok(1)) {
+                held.mark_lost(Refusal::Lost { generation: held.fence.generation + 1 });
+                abandoned += 1;
+                log::warn!("abandoned {}: its handler still ran at the deadline", held.info());
+            }
+            shared.settled(&held);
+        }
+        abandoned
+    }
+}
+
+/// Joins a thread, unless it takes too long: it may wait for a database that is away.
+fn join_within(thread: JoinHandle<()>, limit: Duration) {
+    let until = Instant::now() + limit;
+    while !thread.is_finished() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    if thread.is_finished() {
+        let _ = thread.join();
+    }
+}
+
+impl<C: Backend, A: Send + Sync + 'static> Drop for Running<C, A> {
+    fn drop(&mut self) {
+        self.stop(Duration::ZERO);
+    }
+}
+
+impl<C: Backend, A: Send + Sync + 'static> fmt::Debug for Running<C, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running").field("shared", &self.shared).finish_non_exhaustive()
+    }
+}

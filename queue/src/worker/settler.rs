@@ -1,0 +1,105 @@
+//! The settler: writes what becomes of jobs after their handlers, completions of many in one statement.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::Receiver;
+
+use super::Shared;
+use super::control::{Control, Failure};
+use super::executor::ToSettle;
+use crate::backend::Backend;
+use crate::lease::{Fence, Held};
+use crate::settle::{self, Settlement};
+
+/// Completions in one statement.
+const BATCH: usize = 500;
+/// How often a settlement is tried that the server refuses.
+const MAX_REFUSALS: u32 = 5;
+/// How long a settlement is tried at least while the database is away.
+const LEAST_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Settles until every worker thread is gone.
+pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(
+    shared: &Shared<C, A>,
+    mut control: Control<C>,
+    arrivals: &Receiver<ToSettle>,
+) {
+    while let Ok(first) = arrivals.recv() {
+        // What has gathered while the last batch was written is written together: no delay when idle, large batches
+        // under load.
+        let gathered = std::iter::once(first).chain(arrivals.try_iter().take(BATCH - 1));
+        let (finished, others): (Vec<_>, Vec<_>) = gathered.partition(|(_, settlement)| *settlement == Settlement::Finish);
+        finish(shared, &mut control, finished.into_iter().map(|(held, _)| held).collect());
+        for (held, settlement) in &others {
+            settle_one(shared, &mut control, held, settlement);
+        }
+    }
+}
+
+/// Completes a batch. The jobs that were not ours are told one by one.
+fn finish<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>, control: &mut Control<C>, batch: Vec<Arc<Held>>) {
+    if batch.is_empty() {
+        return;
+    }
+    let mut fences: Vec<Fence> = batch.iter().map(|held| held.fence).collect();
+    fences.sort_unstable();
+    match control.run(|conn| conn.finish(&shared.schema, &fences)) {
+        Ok(finished) => {
+            let finished: std::collections::HashSet<i64> = finished.into_iter().collect();
+            for held in &batch {
+                if finished.contains(&held.fence.id) {
+                    held.mark_committed();
+                    Settlement::Finish.report(held, &shared.reporter);
+                    shared.settled(held);
+                } else {
+                    settle_one(shared, control, held, &Settlement::Finish);
+                }
+            }
+        }
+        // The batch failed, or its answer was lost: one by one, so that one bad row cannot fail its neighbours, and what
+        // was written already is recognised.
+        Err(_) => batch.iter().for_each(|held| settle_one(shared, control, held, &Settlement::Finish)),
+    }
+}
+
+/// Settles one job: until it is written or refused, or until its lease has run out and decides.
+pub(crate) fn settle_one<C: Backend, A: Send + Sync + 'static>(
+    shared: &Shared<C, A>,
+    control: &mut Control<C>,
+    held: &Arc<Held>,
+    settlement: &Settlement,
+) {
+    let give_up_at = Instant::now() + held.lease.max(LEAST_PATIENCE);
+    for tried in 1.. {
+        let written = control.run(|conn| {
+            if settlement.write(conn, &shared.schema, held)? {
+                return Ok(Ok(()));
+            }
+            settle::diagnose(conn, &shared.schema, held, settlement)
+        });
+        match written {
+            Ok(Ok(())) => {
+                settlement.report(held, &shared.reporter);
+                shared.more_may_be_due(settlement);
+                break;
+            }
+            Ok(Err(refusal)) => {
+                held.mark_lost(refusal.clone());
+                shared.reporter.lost(&held.info(), &refusal);
+                break;
+            }
+            // A lock that lasts too long or a busy database may pass; what the server refuses each time does not.
+            Err(Failure::Refused(error)) if tried >= MAX_REFUSALS => {
+                log::error!("{}: cannot be settled ({error}); its lease decides", held.info());
+                break;
+            }
+            Err(Failure::Away) if Instant::now() >= give_up_at => {
+                log::error!("{}: not settled before its lease ran out; the lease decides", held.info());
+                break;
+            }
+            Err(_) => std::thread::sleep(control.next_wait()),
+        }
+    }
+    shared.settled(held);
+}

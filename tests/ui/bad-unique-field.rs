@@ -1,0 +1,23 @@
+use leasehold::Job;
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "send-email", unique(by = "too, to, to"))]
+struct SendEmail {
+    to: String,
+    subject: String,
+}
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "clean", unique(fields = "scope"))]
+struct Clean {
+    scope: String,
+}
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "sync", unique(by = "shard"))]
+enum Sync {
+    Shard { shard: u32 },
+}
+
+fn main() {}
