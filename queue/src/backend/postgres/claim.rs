@@ -74,8 +74,9 @@ const WAITING: &str = "
         ) AS one
     )
     SELECT ready.jobs AS ready, running.jobs AS running, scheduled.jobs AS scheduled,
-        greatest(0, pg_catalog.ceil(extract(epoch FROM scheduled.next_at - pg_catalog.clock_timestamp()) * 1000)::bigint)
-            AS next_due_ms
+        CASE WHEN scheduled.next_at IS NOT NULL THEN
+            greatest(0, pg_catalog.ceil(extract(epoch FROM scheduled.next_at - pg_catalog.clock_timestamp()) * 1000)::bigint)
+        END AS next_due_ms
     FROM ready, running, scheduled
 ";
 
