@@ -24,7 +24,8 @@ const PROMOTE: &str = "
 
 // One look-up in `jobs_claim` for each thing that is served, so nothing else is stepped over. The array is built once:
 // a limit in a sub-select that is joined may be run again and take more rows than it says. Rows at the end of their
-// numbers are left out, for one of them would fail the claim of its neighbours. The claim makes itself durable, whatever
+// numbers are left out, for one of them would fail the claim of its neighbours; the room left below the limit of
+// generations is for the sweep, which adds one more. The claim makes itself durable, whatever
 // the session says: a claim that a crash forgets would be given to a second worker.
 const CLAIM: &str = "
     UPDATE leasehold.jobs AS j SET
@@ -35,7 +36,7 @@ const CLAIM: &str = "
         CROSS JOIN LATERAL (
             SELECT id, priority, run_at FROM leasehold.jobs
             WHERE queue = served.queue AND kind = served.kind AND version = served.version AND state = 'ready' AND NOT scheduled
-              AND generation < 9223372036854775806 AND attempt < 2147483647
+              AND generation < 9223372036854775805 AND attempt < 2147483647
             ORDER BY priority DESC, run_at, id LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED
         ) AS best
         ORDER BY best.priority DESC, best.run_at, best.id LIMIT $4
@@ -79,7 +80,11 @@ const WAITING: &str = "
     FROM ready, running, scheduled
 ";
 
-type Serves<'s> = (Bind<Array<Text>, Vec<&'s str>>, Bind<Array<Text>, Vec<&'s str>>, Bind<Array<Integer>, Vec<i32>>);
+type Serves<'s> = (
+    Bind<Array<Text>, Vec<&'s str>>,
+    Bind<Array<Text>, Vec<&'s str>>,
+    Bind<Array<Integer>, Vec<i32>>,
+);
 
 fn bind_serves(serves: &[Served]) -> Serves<'_> {
     (
@@ -91,15 +96,26 @@ fn bind_serves(serves: &[Served]) -> Serves<'_> {
 
 impl ClaimStatements for PgConnection {
     fn promote(&mut self, schema: &Schema, queues: &[String], limit: i64) -> QueryResult<usize> {
-        Sql(schema.render(PROMOTE), (bind::<Array<Text>, _>(queues), bind::<BigInt, _>(limit))).execute(self)
+        Sql(
+            schema.render(PROMOTE),
+            (bind::<Array<Text>, _>(queues), bind::<BigInt, _>(limit)),
+        )
+        .execute(self)
     }
 
     fn claim(&mut self, schema: &Schema, request: &ClaimRequest<'_>) -> QueryResult<Vec<ClaimedRow>> {
         let (queues, kinds, versions) = bind_serves(request.serves);
         let token = bind::<SqlUuid, _>(request.lease_token);
         let worker = bind::<SqlUuid, _>(request.worker);
-        let binds =
-            (queues, kinds, versions, bind::<BigInt, _>(request.limit), token, worker, bind::<Bool, _>(request.begun));
+        let binds = (
+            queues,
+            kinds,
+            versions,
+            bind::<BigInt, _>(request.limit),
+            token,
+            worker,
+            bind::<Bool, _>(request.begun),
+        );
         Sql(schema.render(CLAIM), binds).load(self)
     }
 

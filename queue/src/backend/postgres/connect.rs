@@ -58,10 +58,12 @@ struct Server {
 impl Connect for PgConnection {
     fn connect(url: &str, settings: &ConnectionSettings) -> ConnectionResult<Self> {
         let mut conn = <Self as Connection>::establish(&with_limits(url))?;
-        let configured = conn.configure(settings).and_then(|()| match settings.transaction_pooler {
-            true => Ok(()),
-            false => conn.batch_execute(CONTROL),
-        });
+        let configured = conn
+            .configure(settings)
+            .and_then(|()| match settings.transaction_pooler {
+                true => Ok(()),
+                false => conn.batch_execute(CONTROL),
+            });
         configured.map_err(ConnectionError::CouldntSetupConfiguration)?;
         Ok(conn)
     }
@@ -77,13 +79,19 @@ impl Connect for PgConnection {
             self.set_prepared_statement_cache_size(CacheSize::Disabled);
             return Ok(());
         }
-        self.batch_execute(&format!("SET idle_in_transaction_session_timeout = {}", millis(settings.idle_in_transaction)))
+        self.batch_execute(&format!(
+            "SET idle_in_transaction_session_timeout = {}",
+            millis(settings.idle_in_transaction)
+        ))
     }
 
     fn check_server(&mut self, allow_unsafe: bool) -> Result<Vec<String>, ServerError> {
         let server: Server = Sql(SERVER, ()).get_result(self)?;
         if server.number < OLDEST {
-            return Err(ServerError::TooOld { found: server.version, needed: "13" });
+            return Err(ServerError::TooOld {
+                found: server.version,
+                needed: "13",
+            });
         }
         let mut warnings = Vec::new();
         for (name, value) in [("fsync", &server.fsync), ("full_page_writes", &server.full_page_writes)] {

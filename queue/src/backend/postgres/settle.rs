@@ -137,7 +137,11 @@ impl SettleStatements for PgConnection {
 
     fn request_cancel(&mut self, schema: &Schema, id: i64) -> QueryResult<usize> {
         under_lock(self, schema, id, |conn, row| {
-            let fence = (bind::<BigInt, _>(id), bind::<BigInt, _>(row.generation), bind::<Nullable<Text>, _>(row.lease_token));
+            let fence = (
+                bind::<BigInt, _>(id),
+                bind::<BigInt, _>(row.generation),
+                bind::<Nullable<Text>, _>(row.lease_token),
+            );
             Sql(schema.render(REQUEST_CANCEL), fence).execute(conn)
         })
     }

@@ -8,13 +8,13 @@ use crate::sql::{Sql, bind};
 
 // Read from `jobs_held`, the few rows that somebody has, and fenced on what was read under the lock. A row at the end of
 // its numbers is left out, for it would fail the sweep of its neighbours. The generation grows at once, so the old owner
-// is refused even before somebody claims the job. Jobs go to the end that they had coming: one that was asked to stop
-// does not run again, and one that began and has used up its attempts may be what kills its worker.
+// is refused even before somebody claims the job. One that began and has used up its attempts may be what kills its
+// worker, and one that was asked to stop does not run again.
 const SWEEP: &str = concat!(
     "WITH expired AS MATERIALIZED (
         SELECT id, generation, lease_token, attempt, begun, CASE
-            WHEN cancel_requested_at IS NOT NULL THEN 'cancelled'
             WHEN begun AND attempt >= max_attempts THEN 'discarded'
+            WHEN cancel_requested_at IS NOT NULL THEN 'cancelled'
             ELSE 'ready' END AS fate
         FROM leasehold.jobs
         WHERE worker IS NOT NULL AND state = 'running' AND lease_until < pg_catalog.clock_timestamp()
@@ -42,7 +42,7 @@ const SWEEP: &str = concat!(
     moved!(state: "e.fate", generation: "e.generation + 1", reason: "'lease expired'"),
     ", ",
     noted!(
-        "SELECT x.id, x.generation, x.attempt, 'lease expired', 'the lease ran out without a heartbeat'
+        "SELECT x.id, x.generation, x.attempt, 'lease expired', 'lease expired'
                 FROM expired AS x WHERE x.begun"
     ),
     "
