@@ -1,5 +1,3 @@
-#![expect(clippy::unwrap_used, reason = "a test may")]
-
 //! What only SQLite does, and only in here can be seen: the mark of a commit, the write lock, the gate. What both
 //! databases do is in the conformance tests.
 
