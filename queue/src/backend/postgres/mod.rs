@@ -23,6 +23,7 @@ mod conninfo;
 mod enqueue;
 mod inspect;
 mod lease;
+mod migrate;
 mod settle;
 mod sweep;
 mod workers;
@@ -38,8 +39,6 @@ impl AsBackend for PgConnection {
         self
     }
 }
-
-impl crate::migrate::Migrate for PgConnection {}
 
 type Fences = (Bind<Array<BigInt>, Vec<i64>>, Bind<Array<BigInt>, Vec<i64>>, Bind<Array<SqlUuid>, Vec<Uuid>>);
 

@@ -58,10 +58,10 @@ const TRIM_ERRORS: &str = "
 ";
 
 const RELEASE: &str = "
-    UPDATE leasehold_jobs AS j SET state = 'ready', attempt = max(j.attempt - 1, 0), lease_until = NULL, worker = NULL
+    UPDATE leasehold_jobs AS j SET
+        state = 'ready', attempt = max(j.attempt - 1, 0), lease_until = NULL, worker = NULL, begun = 0
     FROM json_each($1) AS f
     WHERE j.id = f.value->>0 AND j.generation = f.value->>1 AND j.lease_token = f.value->>2 AND j.state = 'running'
-        AND j.begun = 0
     RETURNING id
 ";
 
