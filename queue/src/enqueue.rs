@@ -387,10 +387,15 @@ fn keys(row: &NewJob, job_id: i64, options: &EnqueueOptions) -> Vec<NewKey> {
     let keep_ms = Some(i64::try_from(remember.as_millis()).unwrap_or(i64::MAX).min(100 * 31_536_000_000));
     let unique = row.unique_key.clone().map(|key| NewKey { key, job_id, fingerprint: fingerprint.clone(), keep_ms: None });
     let idempotency = row.idempotency_key.as_ref().map(|key| {
-        let key = format!("idempotency:{}", sha256(&[key]));
+        let key = stored_idempotency_key(key);
         NewKey { key, job_id, fingerprint: fingerprint.clone(), keep_ms }
     });
     unique.into_iter().chain(idempotency).collect()
+}
+
+/// The key as it is remembered.
+pub(crate) fn stored_idempotency_key(key: &str) -> String {
+    format!("idempotency:{}", sha256(&[key]))
 }
 
 /// Hashed, because keys can be long and an index entry cannot. The parts are joined by a newline, which no kind has.
