@@ -45,7 +45,10 @@ pub fn claim<C: Backend>(conn: &mut C, schema: &Schema, request: &ClaimRequest<'
     let waiting = conn.waiting(schema, request.serves)?;
     Ok(match waiting.next_due_ms {
         _ if waiting.ready > 0 => Found::AllLocked(waiting),
-        Some(ms) => Found::NotDue { next: Duration::from_millis(ms.unsigned_abs()), waiting },
+        Some(ms) => Found::NotDue {
+            next: Duration::from_millis(ms.unsigned_abs()),
+            waiting,
+        },
         None => Found::Empty(waiting),
     })
 }

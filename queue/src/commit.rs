@@ -77,7 +77,9 @@ impl Commit<'_> {
                         return Ok(());
                     }
                     Verdict::NotCommitted if tried >= self.tries => {
-                        return Err(JobError::retry(format!("the COMMIT failed and nothing was written: {error}")));
+                        return Err(JobError::retry(format!(
+                            "the COMMIT failed and nothing was written: {error}"
+                        )));
                     }
                     Verdict::NotCommitted => {}
                 },
@@ -165,7 +167,11 @@ impl Commit<'_> {
         let refusal = match self.refusal(slot)? {
             Some(refusal) => refusal,
             None if self.strict => Refusal::Expired,
-            None => return Ok(JobError::retry("the completion matched no row, and yet the job is this worker's")),
+            None => {
+                return Ok(JobError::retry(
+                    "the completion matched no row, and yet the job is this worker's",
+                ));
+            }
         };
         Ok(JobError::refused(refusal))
     }
@@ -173,7 +179,9 @@ impl Commit<'_> {
     /// What the row says about the lease, if it is not this worker's any more.
     fn refusal<C: Backend>(&self, slot: &mut dyn Slot<C>) -> Result<Option<Refusal>, JobError> {
         let schema = slot.schema().clone();
-        let row = slot.connection().and_then(|conn| Ok(conn.ownership(&schema, self.held.fence.id)?));
+        let row = slot
+            .connection()
+            .and_then(|conn| Ok(conn.ownership(&schema, self.held.fence.id)?));
         slot.give_back(row.is_err());
         let refusal = Refusal::of(&self.held.fence, row?.as_ref());
         if let Some(refusal) = &refusal {
@@ -191,7 +199,9 @@ impl Commit<'_> {
         );
         let mut wait = Duration::from_millis(20);
         loop {
-            let row = slot.fresh().and_then(|mut conn| Ok(self.locked_ownership(&mut conn, slot.schema())?));
+            let row = slot
+                .fresh()
+                .and_then(|mut conn| Ok(self.locked_ownership(&mut conn, slot.schema())?));
             match row {
                 Ok(row) => return self.verdict(row.as_ref()),
                 Err(error) => log::debug!("job {}: still unknown: {error}", self.held.fence.id),
@@ -222,7 +232,9 @@ impl Commit<'_> {
     fn verdict(&self, row: Option<&Ownership>) -> Result<Verdict, JobError> {
         match Refusal::of(&self.held.fence, row) {
             None => Ok(Verdict::NotCommitted),
-            Some(Refusal::AlreadyFinished { state }) if state == "completed" && row.map(|row| row.generation) == Some(self.held.fence.generation) => {
+            Some(Refusal::AlreadyFinished { state })
+                if state == "completed" && row.map(|row| row.generation) == Some(self.held.fence.generation) =>
+            {
                 Ok(Verdict::Committed)
             }
             Some(refusal) => {
@@ -247,7 +259,9 @@ fn ended() -> JobError {
 }
 
 fn swallowed() -> JobError {
-    JobError::retry("a statement in the commit closure failed and the closure did not return its error; nothing was written")
+    JobError::retry(
+        "a statement in the commit closure failed and the closure did not return its error; nothing was written",
+    )
 }
 
 /// Whether the same transaction may succeed the next time. Diesel tells no SQLSTATE, so a deadlock is known by its text;

@@ -18,5 +18,11 @@ pub fn to_value<T: serde::Serialize + ?Sized>(field: &T) -> Value {
 /// A unique key from named fields: their JSON, so that no two sets of values have the same text.
 #[must_use]
 pub fn unique_key(fields: &[(&str, Value)]) -> String {
-    Value::Array(fields.iter().map(|(name, value)| serde_json::json!([name, value])).collect()).to_string()
+    Value::Array(
+        fields
+            .iter()
+            .map(|(name, value)| serde_json::json!([name, value]))
+            .collect(),
+    )
+    .to_string()
 }

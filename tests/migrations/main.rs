@@ -7,17 +7,19 @@ mod life;
 mod rights;
 #[cfg(feature = "postgres")]
 mod settings;
-#[cfg(feature = "sqlite")]
-mod sqlite_locks;
 #[cfg(feature = "postgres")]
 mod sql_enqueue;
+#[cfg(feature = "sqlite")]
+mod sqlite_locks;
 
 use leasehold_tests::TestDb;
 
 /// What the database says of everything whose name begins with `leasehold`: two catalogs are equal when the tables are.
 fn catalog<Db: TestDb>(db: &mut Db) -> Vec<String> {
     let query = match Db::BACKEND {
-        "sqlite" => "SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_schema WHERE name LIKE 'leasehold%' ORDER BY 1",
+        "sqlite" => {
+            "SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_schema WHERE name LIKE 'leasehold%' ORDER BY 1"
+        }
         _ => POSTGRES_CATALOG,
     };
     db.texts(query).into_iter().flatten().collect()

@@ -26,12 +26,17 @@ fn a_role_that_may_only_read_the_ledger_suffices_when_nothing_is_pending() {
         "GRANT USAGE ON SCHEMA leasehold TO {role}; GRANT SELECT ON leasehold.migrations, leasehold.compatibility TO {role}"
     ));
     let mut conn = db.connect();
-    conn.batch_execute(&format!("SET ROLE {role}; SET default_transaction_read_only = on")).unwrap();
+    conn.batch_execute(&format!("SET ROLE {role}; SET default_transaction_read_only = on"))
+        .unwrap();
     assert!(migrate(&mut conn).unwrap().is_empty());
     Migrations::new().check(&mut conn).unwrap();
     // That the role is as plain as it says.
     assert!(conn.batch_execute("CREATE SCHEMA IF NOT EXISTS leasehold").is_err());
-    assert!(Migrations::in_schema(&Schema::named("other").unwrap()).up(&mut conn).is_err());
+    assert!(
+        Migrations::in_schema(&Schema::named("other").unwrap())
+            .up(&mut conn)
+            .is_err()
+    );
     drop(conn);
     drop_role(&mut db, &role);
 }
@@ -76,7 +81,9 @@ fn nothing_is_locked_and_nothing_waited_for_when_nothing_is_pending() {
 fn two_schemas_do_not_wait_for_each_other() {
     let db = database();
     let (mut holder, mut conn) = (db.connect(), db.connect());
-    holder.batch_execute("BEGIN; SELECT pg_advisory_xact_lock(1281712499, hashtext('other'))").unwrap();
+    holder
+        .batch_execute("BEGIN; SELECT pg_advisory_xact_lock(1281712499, hashtext('other'))")
+        .unwrap();
     conn.batch_execute("SET lock_timeout = '300ms'").unwrap();
     assert_eq!(migrate(&mut conn).unwrap(), ["0001"]);
 }
@@ -88,7 +95,13 @@ fn a_schema_that_holds_something_else_stays() {
     migrate(&mut conn).unwrap();
     db.sql("CREATE TABLE leasehold.of_the_host (id integer)");
     Migrations::new().down(&mut conn).unwrap();
-    assert_eq!(catalog(&mut db).iter().filter(|line| line.starts_with("schema")).count(), 1);
+    assert_eq!(
+        catalog(&mut db)
+            .iter()
+            .filter(|line| line.starts_with("schema"))
+            .count(),
+        1
+    );
     assert_eq!(db.integer("SELECT count(*) FROM leasehold.of_the_host"), 0);
     assert_eq!(migrate(&mut conn).unwrap(), ["0001"]);
 }

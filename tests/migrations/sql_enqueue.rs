@@ -20,7 +20,10 @@ impl Job for Greet {
 
 /// A job of the kind's defaults; the function cannot know a kind's, so its own must be the same.
 fn greet() -> Greet {
-    Greet { name: "Ödön \"x\" \u{1f4ee}".to_owned(), times: 3 }
+    Greet {
+        name: "Ödön \"x\" \u{1f4ee}".to_owned(),
+        times: 3,
+    }
 }
 
 fn migrated() -> Database {
@@ -47,7 +50,9 @@ fn keys(db: &mut Database) -> Vec<Option<String>> {
 #[track_caller]
 fn refusal(db: &Database, call: &str) -> String {
     let refused = db.connect().batch_execute(&format!("SELECT {call}")).unwrap_err();
-    let diesel::result::Error::DatabaseError(_, information) = &refused else { panic!("{refused}") };
+    let diesel::result::Error::DatabaseError(_, information) = &refused else {
+        panic!("{refused}")
+    };
     format!("{} ({})", information.message(), information.hint().unwrap_or_default())
 }
 
@@ -70,7 +75,11 @@ fn with_options_a_job_has_the_same_columns_as_one_from_rust() {
             '{\"queue\": \"mail\", \"priority\": -7, \"delay_ms\": 60000, \"max_attempts\": 3, \"lease_ms\": 1500}')",
     );
     let minute = Duration::from_secs(60);
-    let options = EnqueueOptions::new().queue("mail").priority(-7).delay(minute).max_attempts(3);
+    let options = EnqueueOptions::new()
+        .queue("mail")
+        .priority(-7)
+        .delay(minute)
+        .max_attempts(3);
     let options = options.lease(Duration::from_millis(1500));
     let from_rust = greet().enqueue_with(&mut db.connect(), &options).unwrap().id();
     assert_eq!(columns(&mut db, id), columns(&mut db, from_rust));
@@ -80,7 +89,8 @@ fn with_options_a_job_has_the_same_columns_as_one_from_rust() {
 #[test]
 fn a_run_time_and_a_version_are_options_too() {
     let mut db = migrated();
-    let id = db.integer("SELECT leasehold.enqueue('k', '[]', '{\"run_at\": \"2031-02-03 04:05:06+07\", \"version\": 4}')");
+    let id =
+        db.integer("SELECT leasehold.enqueue('k', '[]', '{\"run_at\": \"2031-02-03 04:05:06+07\", \"version\": 4}')");
     let right = db.text(&format!(
         "SELECT run_at = '2031-02-02 21:05:06Z' AND version = 4 AND scheduled FROM leasehold.jobs WHERE id = {id}"
     ));
@@ -90,8 +100,14 @@ fn a_run_time_and_a_version_are_options_too() {
 #[test]
 fn an_unknown_option_is_refused_with_the_known_ones() {
     let mut db = migrated();
-    let refused = refusal(&db, "leasehold.enqueue('k', '1', '{\"queue\": \"a\", \"prioritiy\": 1}')");
-    assert!(refused.starts_with("unknown option \"prioritiy\" (Options are queue, version, priority,"), "{refused}");
+    let refused = refusal(
+        &db,
+        "leasehold.enqueue('k', '1', '{\"queue\": \"a\", \"prioritiy\": 1}')",
+    );
+    assert!(
+        refused.starts_with("unknown option \"prioritiy\" (Options are queue, version, priority,"),
+        "{refused}"
+    );
     refusal(&db, "leasehold.enqueue('k', '1', '[1]')");
     assert_eq!(db.integer("SELECT count(*) FROM leasehold.jobs"), 0);
 }
@@ -103,8 +119,14 @@ fn a_repeated_idempotency_key_gives_the_first_jobs_id_and_another_payload_is_a_c
     let first = db.integer(&format!("SELECT {}", call("1")));
     assert_eq!(db.integer(&format!("SELECT {}", call("1"))), first);
     let conflict = refusal(&db, &call("2"));
-    assert!(conflict.contains(&format!("was used for job {first} with another kind or payload")), "{conflict}");
-    assert_eq!(db.text("SELECT idempotency_key FROM leasehold.jobs").as_deref(), Some("order 7"));
+    assert!(
+        conflict.contains(&format!("was used for job {first} with another kind or payload")),
+        "{conflict}"
+    );
+    assert_eq!(
+        db.text("SELECT idempotency_key FROM leasehold.jobs").as_deref(),
+        Some("order 7")
+    );
 
     // Once it has expired, it is free.
     db.set_time("leasehold.unique_keys", "expires_at", -1, "true");
@@ -119,10 +141,16 @@ fn rust_and_sql_see_each_others_idempotency_keys() {
     let options = EnqueueOptions::new().idempotency_key("schlüssel");
 
     let id = sql_first.integer(&format!("SELECT leasehold.enqueue({text})"));
-    assert_eq!(greet().enqueue_with(&mut sql_first.connect(), &options).unwrap(), Enqueued::Existing { id });
+    assert_eq!(
+        greet().enqueue_with(&mut sql_first.connect(), &options).unwrap(),
+        Enqueued::Existing { id }
+    );
     let other = Greet { times: 4, ..greet() };
     let conflict = other.enqueue_with(&mut sql_first.connect(), &options).unwrap_err();
-    assert!(matches!(conflict, EnqueueError::KeyConflict { id: holder } if holder == id), "{conflict:?}");
+    assert!(
+        matches!(conflict, EnqueueError::KeyConflict { id: holder } if holder == id),
+        "{conflict:?}"
+    );
 
     let id = greet().enqueue_with(&mut rust_first.connect(), &options).unwrap().id();
     assert_eq!(rust_first.integer(&format!("SELECT leasehold.enqueue({text})")), id);
@@ -151,8 +179,10 @@ fn it_works_under_another_schema_name_and_any_search_path() {
     conn.batch_execute("SET search_path = nowhere").unwrap();
     let schema = Schema::named("order").unwrap();
     Migrations::in_schema(&schema).up(&mut conn).unwrap();
-    conn.batch_execute("SELECT \"order\".enqueue('k', '1', '{\"idempotency_key\": \"a\"}')").unwrap();
-    conn.batch_execute("SELECT \"order\".enqueue('k', '1', '{\"idempotency_key\": \"a\"}')").unwrap();
+    conn.batch_execute("SELECT \"order\".enqueue('k', '1', '{\"idempotency_key\": \"a\"}')")
+        .unwrap();
+    conn.batch_execute("SELECT \"order\".enqueue('k', '1', '{\"idempotency_key\": \"a\"}')")
+        .unwrap();
     assert_eq!(db.integer("SELECT count(*) FROM \"order\".jobs"), 1);
     assert_eq!(db.integer("SELECT count(*) FROM \"order\".unique_keys"), 1);
 }
@@ -162,6 +192,9 @@ fn a_payload_above_the_cap_is_refused() {
     let mut db = migrated();
     let just = leasehold::MAX_PAYLOAD_BYTES - 2;
     db.sql(&format!("SELECT leasehold.enqueue('k', to_json(repeat('x', {just})))"));
-    let refused = refusal(&db, &format!("leasehold.enqueue('k', to_json(repeat('x', {just} + 1)))"));
+    let refused = refusal(
+        &db,
+        &format!("leasehold.enqueue('k', to_json(repeat('x', {just} + 1)))"),
+    );
     assert!(refused.contains("1048576"), "{refused}");
 }

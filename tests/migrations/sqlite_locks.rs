@@ -30,7 +30,8 @@ fn the_connections_own_patience_is_given_back() {
     let db = database();
     for patience in [0, 1234, 60_000] {
         let mut conn = db.connect();
-        conn.batch_execute(&format!("PRAGMA busy_timeout = {patience}")).unwrap();
+        conn.batch_execute(&format!("PRAGMA busy_timeout = {patience}"))
+            .unwrap();
         migrate(&mut conn).unwrap();
         let setting: Setting = diesel::sql_query("PRAGMA busy_timeout").get_result(&mut conn).unwrap();
         assert_eq!(setting.timeout, patience);

@@ -40,7 +40,9 @@ macro_rules! commit_handler {
             fn run<'j>(self, lease: LeaseGuard<'j, $C>, (): &()) -> Outcome<'j> {
                 let job = lease.job_id();
                 lease.commit(|tx| {
-                    diesel::insert_into(bench_rows::table).values(bench_rows::job.eq(job)).execute(tx)?;
+                    diesel::insert_into(bench_rows::table)
+                        .values(bench_rows::job.eq(job))
+                        .execute(tx)?;
                     Ok(())
                 })
             }
@@ -70,20 +72,33 @@ where
     let worker = || Worker::<C, ()>::new(url, ()).threads(threads);
 
     rate("enqueue one by one", few, || {
-        commit.iter().try_for_each(|job| job.enqueue(&mut conn).map(drop)).map_err(Into::into)
+        commit
+            .iter()
+            .try_for_each(|job| job.enqueue(&mut conn).map(drop))
+            .map_err(Into::into)
     })?;
     rate("commit, one insert", few, || run(worker().register::<Commit>()))?;
-    rate("enqueue in bulk", jobs, || Ok(drop(Finish::enqueue_all(&finish, &mut conn, &options)?)))?;
+    rate("enqueue in bulk", jobs, || {
+        Ok(drop(Finish::enqueue_all(&finish, &mut conn, &options)?))
+    })?;
     rate("finish", jobs, || run(worker().register::<Finish>()))?;
     Finish::enqueue_all(&finish, &mut conn, &options)?;
-    rate("finish, prefetch 50", jobs, || run(worker().prefetch(50).register::<Finish>()))?;
+    rate("finish, prefetch 50", jobs, || {
+        run(worker().prefetch(50).register::<Finish>())
+    })?;
     Finish::enqueue_all(&finish[..few], &mut conn, &options)?;
-    rate("finish, unbatched", few, || run(worker().unbatched().register::<Finish>()))
+    rate("finish, unbatched", few, || {
+        run(worker().unbatched().register::<Finish>())
+    })
 }
 
 fn run<C: Backend>(worker: Worker<C, ()>) -> Answer {
     let summary = worker.run_until_empty()?;
-    if summary.is_success() { Ok(()) } else { Err(format!("{summary:?}").into()) }
+    if summary.is_success() {
+        Ok(())
+    } else {
+        Err(format!("{summary:?}").into())
+    }
 }
 
 #[expect(clippy::print_stdout, reason = "a bench prints its figures")]

@@ -28,7 +28,11 @@ impl Look {
     /// The last look and its number, after waiting for a newer one than `than`, `timeout` at the most.
     fn newer(&self, than: u64, timeout: Duration) -> (u64, Waiting) {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        *self.looked.wait_timeout_while(seen, timeout, |seen| seen.0 <= than).unwrap_or_else(PoisonError::into_inner).0
+        *self
+            .looked
+            .wait_timeout_while(seen, timeout, |seen| seen.0 <= than)
+            .unwrap_or_else(PoisonError::into_inner)
+            .0
     }
 }
 
@@ -113,7 +117,11 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
         let signals = self.signals;
         let mut running = self.start()?;
         #[cfg(feature = "signals")]
-        let _signals = if signals { Some(super::signals::watch(&running)?) } else { None };
+        let _signals = if signals {
+            Some(super::signals::watch(&running)?)
+        } else {
+            None
+        };
 
         let (mut number, mut waiting) = (0, Waiting::default());
         let mut shown = None;
@@ -141,10 +149,19 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
                 break;
             }
         }
-        let patience = if interrupted { Duration::MAX } else { Duration::from_secs(10) };
+        let patience = if interrupted {
+            Duration::MAX
+        } else {
+            Duration::from_secs(10)
+        };
         running.stop(patience);
         let counts = running.counts();
-        Ok(Summary { counts, scheduled: waiting.scheduled.unsigned_abs(), interrupted, elapsed: started.elapsed() })
+        Ok(Summary {
+            counts,
+            scheduled: waiting.scheduled.unsigned_abs(),
+            interrupted,
+            elapsed: started.elapsed(),
+        })
     }
 }
 
@@ -153,7 +170,8 @@ fn left(waiting: &Waiting) -> u64 {
 }
 
 fn is_empty(waiting: &Waiting, patience: Duration) -> bool {
-    let due_soon = waiting.next_due_ms.is_some_and(|ms| Duration::from_millis(ms.unsigned_abs()) <= patience);
+    let due_soon = waiting
+        .next_due_ms
+        .is_some_and(|ms| Duration::from_millis(ms.unsigned_abs()) <= patience);
     waiting.ready == 0 && waiting.running == 0 && !due_soon
 }
-

@@ -86,7 +86,10 @@ impl<C: Backend> Control<C> {
                 _,
             )
             | Error::BrokenTransactionManager => true,
-            _ => self.conn.as_mut().is_none_or(|conn| R2D2Connection::is_broken(conn) || conn.ping().is_err()),
+            _ => self
+                .conn
+                .as_mut()
+                .is_none_or(|conn| R2D2Connection::is_broken(conn) || conn.ping().is_err()),
         };
         if !gone {
             log::warn!("{}: {error}", self.purpose);
