@@ -66,7 +66,6 @@ pub(crate) struct Shared<C: Backend, A> {
     app: A,
     pool: Pool<ConnectionManager<C>>,
     serves: Vec<Served>,
-    queues: Vec<String>,
     threads: usize,
     prefetch: usize,
     unbatched: bool,
