@@ -45,6 +45,7 @@ pub trait Backend:
     + WorkerStatements
     + InspectStatements
     + crate::migrate::Migrate
+    + AsBackend<Connection = Self>
 {
     /// The backend's name in logs and reports: `postgres` or `sqlite`.
     const NAME: &'static str;
@@ -460,7 +461,8 @@ pub trait SettleStatements {
     /// Ends one as discarded or cancelled; 1 row if it was ours, else 0.
     fn end(&mut self, schema: &Schema, fence: &Fence, how: &End) -> QueryResult<usize>;
 
-    /// Puts back leases on which no handler has begun, attempt given back; returns the ids that were ours.
+    /// Puts back leases on which no handler has begun, as the caller knows, attempt given back; returns the ids that were
+    /// ours.
     fn release(&mut self, schema: &Schema, fences: &[Fence]) -> QueryResult<Vec<i64>>;
 
     /// Asks a running job to stop (`cancel_requested_at`), leaving its generation; 0 when it is not running.

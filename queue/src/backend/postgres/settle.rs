@@ -51,8 +51,9 @@ const END: &str = concat!(
 const RELEASE: &str = concat!(
     "WITH ",
     locked!("FOR NO KEY UPDATE"),
-    " UPDATE leasehold.jobs AS j SET state = 'ready', attempt = greatest(j.attempt - 1, 0), lease_until = NULL, worker = NULL
-        FROM locked AS l WHERE NOT j.begun AND ",
+    " UPDATE leasehold.jobs AS j SET state = 'ready', attempt = greatest(j.attempt - 1, 0), lease_until = NULL, worker = NULL,
+        begun = false
+        FROM locked AS l WHERE ",
     under_the_fence!(),
     " RETURNING j.id"
 );

@@ -57,9 +57,10 @@ const TRIM_ERRORS: &str = "
 
 const RELEASE: &str = "
     UPDATE leasehold_jobs AS job
-    SET state = 'ready', attempt = job.attempt - 1, lease_until = NULL, worker = NULL FROM json_each($1) AS fence
+    SET state = 'ready', attempt = max(job.attempt - 1, 0), lease_until = NULL, worker = NULL, begun = 0
+    FROM json_each($1) AS fence
     WHERE job.id = fence.value->>0 AND job.generation = fence.value->>1 AND job.lease_token = fence.value->>2
-        AND job.state = 'running' AND job.begun = 0
+        AND job.state = 'running'
     RETURNING id
 ";
 
