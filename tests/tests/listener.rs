@@ -7,14 +7,18 @@ use std::io::PipeWriter;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded};
+use diesel::PgConnection;
 use leasehold::__private::listen;
-use leasehold::{Migrations, Schema};
+use leasehold::{Handler, Job, LeaseGuard, Migrations, Outcome, Schema, Worker, migrate};
 use leasehold_tests::postgres::{Cluster, database, find};
 use leasehold_tests::{TestDb, capture_log, eventually};
+use serde::{Deserialize, Serialize};
 
 /// How long anything may take that is expected to come.
 const SOON: Duration = Duration::from_secs(20);
+
+const HOUR: Duration = Duration::from_secs(3600);
 
 struct Listening {
     thread: JoinHandle<()>,
@@ -67,6 +71,34 @@ fn an_enqueue_wakes_at_once_and_so_does_the_begin_of_listening() {
     // Far above what it takes, far below what looking again and again would.
     assert!(longest < Duration::from_millis(500), "{longest:?}");
     assert!(listening.ends() < Duration::from_secs(5));
+}
+
+#[test]
+fn a_worker_that_would_not_look_for_an_hour_begins_at_once_what_plain_sql_enqueued() {
+    let mut db = database();
+    migrate(&mut db.connect()).unwrap();
+    let (begun, begins) = bounded(10);
+    let worker = Worker::<PgConnection, _>::new(db.url(), begun).register::<Tell>().poll_interval(HOUR);
+    let running = worker.start().unwrap();
+    eventually(SOON, "the worker listens", || {
+        db.integer("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN %'") == 1
+    });
+    for told in 0..5 {
+        db.sql(&format!("SELECT leasehold.enqueue('tell', '{told}')"));
+        assert_eq!(begins.recv_timeout(SOON), Ok(told));
+    }
+    assert_eq!(running.shutdown(SOON).abandoned, 0);
+}
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "tell")]
+struct Tell(u32);
+
+impl Handler<PgConnection, Sender<u32>> for Tell {
+    fn run<'j>(self, lease: LeaseGuard<'j, PgConnection>, begun: &Sender<u32>) -> Outcome<'j> {
+        begun.send(self.0)?;
+        lease.finish()
+    }
 }
 
 #[test]
@@ -151,9 +183,9 @@ fn a_listener_ends_at_once_while_the_server_is_away_and_never_shows_the_connecti
 #[cfg(target_os = "linux")]
 fn times_run(name: &str) -> u64 {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-    let task = tasks.map(|task| task.unwrap().path()).find(|task| {
-        std::fs::read_to_string(task.join("comm")).is_ok_and(|comm| comm.trim() == name)
-    });
+    let task = tasks
+        .map(|task| task.unwrap().path())
+        .find(|task| std::fs::read_to_string(task.join("comm")).is_ok_and(|comm| comm.trim() == name));
     let status = std::fs::read_to_string(task.unwrap().join("status")).unwrap();
     let lines = status.lines().filter(|line| line.contains("ctxt_switches"));
     lines.map(|line| line.split_whitespace().last().unwrap().parse::<u64>().unwrap()).sum()

@@ -31,10 +31,13 @@ fn the_search_path_does_not_matter() {
 #[test]
 fn the_servers_time_zone_does_not_matter() {
     let mut db = database();
-    db.sql("DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET timezone = ''Asia/Kathmandu''', current_database()); END $$");
+    db.sql(
+        "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET timezone = ''Asia/Kathmandu''', current_database()); END $$",
+    );
     let mut conn = db.connect();
     assert_eq!(migrate(&mut conn).unwrap(), ["0001"]);
-    conn.batch_execute(r#"SELECT leasehold.enqueue('k', '1', '{"delay_ms": 60000}'), leasehold.enqueue('k', '1')"#).unwrap();
+    conn.batch_execute(r#"SELECT leasehold.enqueue('k', '1', '{"delay_ms": 60000}'), leasehold.enqueue('k', '1')"#)
+        .unwrap();
     let off = "abs(extract(epoch FROM clock_timestamp() AT TIME ZONE 'UTC' - (%) AT TIME ZONE 'UTC')) < 30";
     for time in [
         "SELECT run_on FROM leasehold.migrations",

@@ -80,7 +80,8 @@ fn with_options_a_job_has_the_same_columns_as_one_from_rust() {
 #[test]
 fn a_run_time_and_a_version_are_options_too() {
     let mut db = migrated();
-    let id = db.integer("SELECT leasehold.enqueue('k', '[]', '{\"run_at\": \"2031-02-03 04:05:06+07\", \"version\": 4}')");
+    let id =
+        db.integer("SELECT leasehold.enqueue('k', '[]', '{\"run_at\": \"2031-02-03 04:05:06+07\", \"version\": 4}')");
     let right = db.text(&format!(
         "SELECT run_at = '2031-02-02 21:05:06Z' AND version = 4 AND scheduled FROM leasehold.jobs WHERE id = {id}"
     ));
