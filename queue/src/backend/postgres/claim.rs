@@ -7,7 +7,8 @@ use crate::backend::{ClaimRequest, ClaimStatements, ClaimedRow, Served, Waiting}
 use crate::schema::Schema;
 use crate::sql::{Bind, Sql, bind};
 
-// The clock is read in a sub-select, once: a volatile function cannot bound an index scan.
+// The clock is read in a sub-select, once: a volatile function cannot bound an index scan. The outer part does not name
+// `scheduled`, which the lock has secured: it would let the planner read all of `jobs_scheduled`.
 const PROMOTE: &str = "
     UPDATE leasehold.jobs AS j SET scheduled = false
     WHERE j.id = ANY (ARRAY(
@@ -18,7 +19,7 @@ const PROMOTE: &str = "
             ORDER BY run_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED
         ) AS due
         ORDER BY due.run_at LIMIT $2
-    )) AND j.state = 'ready' AND j.scheduled
+    )) AND j.state = 'ready'
 ";
 
 // One look-up in `jobs_claim` for each thing that is served, so nothing else is stepped over. The array is built once:
@@ -50,13 +51,14 @@ const FIND_CLAIMED: &str = "
     FROM leasehold.jobs WHERE worker IS NOT NULL AND state = 'running' AND lease_token = $1
 ";
 
+// `OFFSET 0` keeps the look-ups in the indexes look-ups.
 const WAITING: &str = "
     WITH served AS MATERIALIZED (SELECT * FROM unnest($1, $2, $3) AS served (queue, kind, version)),
     ready AS (
         SELECT pg_catalog.count(*) AS jobs FROM served CROSS JOIN LATERAL (
             SELECT 1 FROM leasehold.jobs AS j
             WHERE j.queue = served.queue AND j.kind = served.kind AND j.version = served.version
-              AND j.state = 'ready' AND NOT j.scheduled
+              AND j.state = 'ready' AND NOT j.scheduled OFFSET 0
         ) AS one
     ),
     running AS (
@@ -67,12 +69,13 @@ const WAITING: &str = "
         SELECT pg_catalog.count(*) AS jobs, pg_catalog.min(one.run_at) AS next_at
         FROM (SELECT DISTINCT queue FROM served) AS queues CROSS JOIN LATERAL (
             SELECT j.run_at FROM leasehold.jobs AS j
-            WHERE j.queue = queues.queue AND j.scheduled AND (j.queue, j.kind, j.version) IN (SELECT * FROM served)
+            WHERE j.queue = queues.queue AND j.scheduled AND (j.queue, j.kind, j.version) IN (SELECT * FROM served) OFFSET 0
         ) AS one
     )
     SELECT ready.jobs AS ready, running.jobs AS running, scheduled.jobs AS scheduled,
-        greatest(0, pg_catalog.ceil(extract(epoch FROM scheduled.next_at - pg_catalog.clock_timestamp()) * 1000)::bigint)
-            AS next_due_ms
+        CASE WHEN scheduled.next_at IS NOT NULL THEN
+            greatest(0, pg_catalog.ceil(extract(epoch FROM scheduled.next_at - pg_catalog.clock_timestamp()) * 1000)::bigint)
+        END AS next_due_ms
     FROM ready, running, scheduled
 ";
 

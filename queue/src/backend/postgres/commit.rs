@@ -17,6 +17,8 @@ const COMPLETE: &str = concat!(
         RETURNING *
     ),
     ",
+    freed!(one),
+    ", ",
     moved!(state: "'completed'", generation: "e.generation", reason: "NULL"),
     " SELECT id FROM moved"
 );
@@ -37,6 +39,8 @@ const COMPLETE_STRICTLY: &str = concat!(
         RETURNING j.*
     ),
     ",
+    freed!(one),
+    ", ",
     moved!(state: "'completed'", generation: "e.generation", reason: "NULL"),
     " SELECT id FROM moved"
 );

@@ -17,8 +17,9 @@ use crate::worker::listener::listen;
 /// For our own statements alone, so never on a connection of the handlers' pool.
 ///
 /// - One plan for each statement, made once. Left to itself the server plans a bound `LIMIT` anew at every call.
-/// - Without the costs by which such a plan, made while the tables were empty, would read them whole ever after.
-///   Those costs would also start the just-in-time compiler for a plain count.
+/// - Such a plan, made while the tables were empty or for a few rows, must do for full ones and for many: no table is read
+///   whole where an index serves, and no list is gone through once for each row of another. The server expresses "off"
+///   by costs, which would start the just-in-time compiler for a plain count.
 /// - A database that asks for more isolation by default would fail the queue's statements with conflicts that their own
 ///   row locks and fences already exclude.
 /// - A lock that somebody else keeps must not stop the thread that settles everybody's jobs.
@@ -26,6 +27,7 @@ const CONTROL: &str = "
     SET plan_cache_mode = force_generic_plan;
     SET enable_seqscan = off;
     SET enable_bitmapscan = off;
+    SET enable_nestloop = off;
     SET jit = off;
     SET default_transaction_isolation = 'read committed';
     SET lock_timeout = '5s';
