@@ -7,6 +7,8 @@ pub use serde::de::DeserializeOwned;
 pub use serde_json::Value;
 
 pub use crate::backend::*;
+#[cfg(feature = "postgres")]
+pub use crate::worker::listener::listen;
 pub use crate::claim::{Found, claim};
 
 /// A field of a unique key.

@@ -37,6 +37,8 @@ mod control;
 mod executor;
 mod heartbeat;
 mod leases;
+#[cfg(feature = "postgres")]
+pub(crate) mod listener;
 mod maintenance;
 #[cfg(feature = "progress")]
 mod progress;
