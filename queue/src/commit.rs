@@ -283,7 +283,10 @@ pub(crate) fn is_dead<C: Backend>(conn: &mut C, error: &Error) -> bool {
     let closed = matches!(
         error,
         Error::BrokenTransactionManager
-            | Error::DatabaseError(DatabaseErrorKind::ClosedConnection | DatabaseErrorKind::UnableToSendCommand, _)
+            | Error::DatabaseError(
+                DatabaseErrorKind::ClosedConnection | DatabaseErrorKind::UnableToSendCommand,
+                _
+            )
     );
     closed || R2D2Connection::is_broken(conn) || conn.ping().is_err()
 }

@@ -7,9 +7,9 @@ pub use serde::de::DeserializeOwned;
 pub use serde_json::Value;
 
 pub use crate::backend::*;
+pub use crate::claim::{Found, claim};
 #[cfg(feature = "postgres")]
 pub use crate::worker::listener::listen;
-pub use crate::claim::{Found, claim};
 
 /// A field of a unique key.
 pub fn to_value<T: serde::Serialize + ?Sized>(field: &T) -> Value {

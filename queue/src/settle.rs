@@ -147,7 +147,14 @@ impl Failed {
             cause: self.cause,
             error: text.clone(),
         });
-        let end = |state, error| Settlement::End(End { state, reason: Some(text.clone()), takes_away, error });
+        let end = |state, error| {
+            Settlement::End(End {
+                state,
+                reason: Some(text.clone()),
+                takes_away,
+                error,
+            })
+        };
         if self.discard {
             return end("discarded", error);
         }

@@ -33,7 +33,9 @@ fn start(conninfo: &str, schema: &str) -> Listening {
     let (conninfo, named) = (conninfo.to_owned(), Schema::named(schema).unwrap());
     // The kernel keeps 15 bytes of a thread's name; a schema's name is the test's own.
     let thread = std::thread::Builder::new().name(schema.to_owned());
-    let thread = thread.spawn(move || listen(&conninfo, &named, &wake, &stopped)).unwrap();
+    let thread = thread
+        .spawn(move || listen(&conninfo, &named, &wake, &stopped))
+        .unwrap();
     Listening { thread, stop, woken }
 }
 
@@ -78,10 +80,13 @@ fn a_worker_that_would_not_look_for_an_hour_begins_at_once_what_plain_sql_enqueu
     let mut db = database();
     migrate(&mut db.connect()).unwrap();
     let (begun, begins) = bounded(10);
-    let worker = Worker::<PgConnection, _>::new(db.url(), begun).register::<Tell>().poll_interval(HOUR);
+    let worker = Worker::<PgConnection, _>::new(db.url(), begun)
+        .register::<Tell>()
+        .poll_interval(HOUR);
     let running = worker.start().unwrap();
     eventually(SOON, "the worker listens", || {
-        db.integer("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN %'") == 1
+        db.integer("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN %'")
+            == 1
     });
     for told in 0..5 {
         db.sql(&format!("SELECT leasehold.enqueue('tell', '{told}')"));
@@ -157,7 +162,9 @@ fn a_server_that_is_down_is_waited_for_with_one_line_and_without_secrets() {
     cluster.crash();
     let url = cluster.url().replacen("postgres@", "postgres:s3cr3t@", 1);
     let listening = start(&url, "down");
-    eventually(SOON, "the listener says that the database is away", || !log.with("schema=down").is_empty());
+    eventually(SOON, "the listener says that the database is away", || {
+        !log.with("schema=down").is_empty()
+    });
     cluster.start_again();
     listening.is_woken();
     let lines = log.with("schema=down");
@@ -169,10 +176,17 @@ fn a_server_that_is_down_is_waited_for_with_one_line_and_without_secrets() {
 #[test]
 fn a_listener_ends_at_once_while_the_server_is_away_and_never_shows_the_connection_string() {
     let log = capture_log();
-    let unusable = ["postgres://a:hush@/b?host=/nowhere", "postgres://a:hush@/b?hush=1", "a:hush@b", "\0hush"];
+    let unusable = [
+        "postgres://a:hush@/b?host=/nowhere",
+        "postgres://a:hush@/b?hush=1",
+        "a:hush@b",
+        "\0hush",
+    ];
     for (before, conninfo) in unusable.into_iter().enumerate() {
         let listening = start(conninfo, "unreachable");
-        eventually(SOON, "the listener says that it cannot listen", || log.with("schema=unreachable").len() > before);
+        eventually(SOON, "the listener says that it cannot listen", || {
+            log.with("schema=unreachable").len() > before
+        });
         assert!(listening.ends() < Duration::from_secs(5));
     }
     assert!(log.with("hush").is_empty(), "{:?}", log.with("hush"));
@@ -188,7 +202,9 @@ fn times_run(name: &str) -> u64 {
         .find(|task| std::fs::read_to_string(task.join("comm")).is_ok_and(|comm| comm.trim() == name));
     let status = std::fs::read_to_string(task.unwrap().join("status")).unwrap();
     let lines = status.lines().filter(|line| line.contains("ctxt_switches"));
-    lines.map(|line| line.split_whitespace().last().unwrap().parse::<u64>().unwrap()).sum()
+    lines
+        .map(|line| line.split_whitespace().last().unwrap().parse::<u64>().unwrap())
+        .sum()
 }
 
 #[cfg(target_os = "linux")]

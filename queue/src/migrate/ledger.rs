@@ -215,8 +215,10 @@ mod tests {
 
     fn assert_complete(scripts: &[Script], backend: &str) {
         let folder = format!("{}/migrations/{backend}", env!("CARGO_MANIFEST_DIR"));
-        let mut folders: Vec<String> =
-            std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let mut folders: Vec<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
         folders.sort();
         assert_eq!(scripts.iter().map(|script| script.name).collect::<Vec<_>>(), folders);
     }

@@ -4,7 +4,10 @@
 //! once a millisecond costs some percent of a core. Here the thread sleeps in `poll` until the server says something or
 //! the worker stops. Losing a notification costs time, never a job: the claimer looks by itself, too.
 
-#![expect(unsafe_code, reason = "only libpq's own functions give the socket to wait on; nothing else here is unsafe")]
+#![expect(
+    unsafe_code,
+    reason = "only libpq's own functions give the socket to wait on; nothing else here is unsafe"
+)]
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::io::PipeReader;
@@ -35,7 +38,10 @@ pub fn listen(conninfo: &str, schema: &Schema, wake: &Sender<()>, stop: &PipeRea
             match away_since.take() {
                 None => log::debug!("listen: listening schema={schema}"),
                 Some(since) => {
-                    log::info!("listen: the database is back after {:?} schema={schema}", Instant::elapsed(&since));
+                    log::info!(
+                        "listen: the database is back after {:?} schema={schema}",
+                        Instant::elapsed(&since)
+                    );
                 }
             }
             // Something may have come while nobody listened.
@@ -114,7 +120,10 @@ impl Listener {
         }
         // SAFETY: the text ends with a NUL and outlives the call. A connection is returned, whatever its status, or null.
         let conn = unsafe { pq_sys::PQconnectdb(text.as_ptr()) };
-        let mut listener = Self { conn: NonNull::new(conn).ok_or(ListenError::Memory)?, channel: channel.to_owned() };
+        let mut listener = Self {
+            conn: NonNull::new(conn).ok_or(ListenError::Memory)?,
+            channel: channel.to_owned(),
+        };
         // SAFETY: `conn` is an open connection of ours. The function is called with whatever pointer is given: null.
         unsafe { pq_sys::PQsetNoticeProcessor(listener.conn.as_ptr(), Some(ignore), ptr::null_mut()) };
         // SAFETY: as above; the status is read only.
@@ -141,7 +150,10 @@ impl Listener {
             // SAFETY: the socket is open for as long as the connection, which nothing closes in this iteration before
             // its last use.
             let socket = unsafe { BorrowedFd::borrow_raw(socket) };
-            let mut ready = [PollFd::new(stop, PollFlags::IN), PollFd::from_borrowed_fd(socket, PollFlags::IN)];
+            let mut ready = [
+                PollFd::new(stop, PollFlags::IN),
+                PollFd::from_borrowed_fd(socket, PollFlags::IN),
+            ];
             match poll(&mut ready, None) {
                 Err(Errno::INTR) => continue,
                 other => other?,
@@ -179,7 +191,11 @@ impl Listener {
         let status = unsafe { pq_sys::PQresultStatus(result) };
         // SAFETY: the result is ours, freed once, and not used afterwards; null is allowed.
         unsafe { pq_sys::PQclear(result) };
-        if status == pq_sys::ExecStatusType::PGRES_COMMAND_OK { Ok(()) } else { Err(self.error()) }
+        if status == pq_sys::ExecStatusType::PGRES_COMMAND_OK {
+            Ok(())
+        } else {
+            Err(self.error())
+        }
     }
 
     /// The connection's last error, on one line.

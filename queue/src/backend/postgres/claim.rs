@@ -102,7 +102,11 @@ fn bind_serves(serves: &[Served]) -> Serves<'_> {
 impl ClaimStatements for PgConnection {
     fn promote(&mut self, schema: &Schema, serves: &[Served], limit: i64) -> QueryResult<usize> {
         let (queues, kinds, versions) = bind_serves(serves);
-        Sql(schema.render(PROMOTE), (queues, kinds, versions, bind::<BigInt, _>(limit))).execute(self)
+        Sql(
+            schema.render(PROMOTE),
+            (queues, kinds, versions, bind::<BigInt, _>(limit)),
+        )
+        .execute(self)
     }
 
     fn claim(&mut self, schema: &Schema, request: &ClaimRequest<'_>) -> QueryResult<Vec<ClaimedRow>> {
@@ -127,6 +131,10 @@ impl ClaimStatements for PgConnection {
 
     fn waiting(&mut self, schema: &Schema, serves: &[Served], at_most: i64) -> QueryResult<Waiting> {
         let (queues, kinds, versions) = bind_serves(serves);
-        Sql(schema.render(WAITING), (queues, kinds, versions, bind::<BigInt, _>(at_most))).get_result(self)
+        Sql(
+            schema.render(WAITING),
+            (queues, kinds, versions, bind::<BigInt, _>(at_most)),
+        )
+        .get_result(self)
     }
 }

@@ -71,7 +71,11 @@ impl ClaimStatements for SqliteConnection {
     fn promote(&mut self, schema: &Schema, serves: &[Served], limit: i64) -> QueryResult<usize> {
         let serves = served_json(serves)?;
         write(self, |conn, now| {
-            let binds = (bind::<Text, _>(&serves), bind::<BigInt, _>(now), bind::<BigInt, _>(limit));
+            let binds = (
+                bind::<Text, _>(&serves),
+                bind::<BigInt, _>(now),
+                bind::<BigInt, _>(limit),
+            );
             Sql(schema.render(PROMOTE), binds).execute(conn)
         })
     }
