@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use diesel::connection::{AnsiTransactionManager, TransactionManager};
+use diesel::r2d2::R2D2Connection;
 use diesel::result::{DatabaseErrorKind, Error, QueryResult};
 
 use crate::backend::{Backend, Completion, Isolation, Ownership};
@@ -107,9 +108,13 @@ impl Commit<'_> {
                  do not return connections to the pool with one open",
             ));
         }
+        let started = Instant::now();
         let tried = gate.hold(|| {
-            if let Err(error) = conn.begin_commit(self.isolation, &settings) {
-                return Tried::NotBegun(error);
+            match conn.begin_commit(self.isolation, &settings) {
+                Ok(()) => {}
+                Err(error) if is_dead(conn, &error) => return Tried::NotBegun(error),
+                // The write lock was not to be had in time, or the server lets nobody begin.
+                Err(error) => return Tried::NotCommitted(JobError::away(error)),
             }
             let ran = catch_unwind(AssertUnwindSafe(|| writes(conn)));
             let tried = match ran {
@@ -129,9 +134,17 @@ impl Commit<'_> {
         let broken = match tried {
             Tried::Committed => false,
             Tried::NotBegun(_) | Tried::Unknown(_) => true,
-            _ => depth(conn).map_or(true, |depth| depth != before),
+            _ => depth(conn) != Ok(before),
         };
         slot.give_back(broken);
+        if gate.is_held_alone() && started.elapsed() > self.held.lease / 3 {
+            log::warn!(
+                "{}: its commit took {:?} and kept every other writer waiting, heartbeats among them: a lease of {:?} wants a third of that at the most",
+                self.held.info(),
+                started.elapsed(),
+                self.held.lease
+            );
+        }
         Ok(tried)
     }
 
@@ -272,6 +285,19 @@ fn is_conflict(error: &Error) -> bool {
         Error::DatabaseError(DatabaseErrorKind::Unknown, info) => info.message().contains("deadlock detected"),
         _ => false,
     }
+}
+
+/// Whether the connection itself is at fault, and another one may do better.
+pub(crate) fn is_dead<C: Backend>(conn: &mut C, error: &Error) -> bool {
+    let closed = matches!(
+        error,
+        Error::BrokenTransactionManager
+            | Error::DatabaseError(
+                DatabaseErrorKind::ClosedConnection | DatabaseErrorKind::UnableToSendCommand,
+                _
+            )
+    );
+    closed || R2D2Connection::is_broken(conn) || conn.ping().is_err()
 }
 
 /// How many transactions deep the connection is: zero outside of any.

@@ -25,6 +25,9 @@ pub const MAX_PAYLOAD_DEPTH: usize = 100;
 /// How long idempotency keys are remembered unless [`EnqueueOptions::remember_key`] says otherwise: a week.
 pub const KEY_RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
 
+/// Jobs in one statement.
+const CHUNK: usize = 1000;
+
 /// What a single enqueue sets differently from its kind.
 ///
 /// ```
@@ -265,14 +268,14 @@ pub(crate) fn insert<C: Backend>(
         .any(|row| row.unique_key.is_some() || row.idempotency_key.is_some());
     let enqueued = match rows.as_slice() {
         [] => return Ok(Vec::new()),
-        [_] if !keyed => conn
+        few if !keyed && few.len() <= CHUNK => conn
             .insert(schema, &rows)?
             .into_iter()
             .map(|id| Enqueued::New { id })
             .collect(),
         _ => in_transaction(conn, |conn| {
             let mut all = Vec::with_capacity(rows.len());
-            for chunk in rows.chunks(1000) {
+            for chunk in rows.chunks(CHUNK) {
                 let ids = conn.insert(schema, chunk)?;
                 match keyed {
                     true => all.extend(take_keys(conn, options, chunk, &ids)?),

@@ -424,7 +424,7 @@ impl<'j, C: Backend> LeaseGuard<'j, C> {
             match answer {
                 Ok(answer) => return answer,
                 // The pool's connection was dead before the reads began.
-                Err(_) if reads.is_some() => {}
+                Err(_) if reads.is_some() => continue,
                 Err(error) => return Err(error.into()),
             }
         }

@@ -8,6 +8,8 @@ pub use serde_json::Value;
 
 pub use crate::backend::*;
 pub use crate::claim::{Found, claim};
+#[cfg(feature = "postgres")]
+pub use crate::worker::listener::listen;
 
 /// A field of a unique key.
 pub fn to_value<T: serde::Serialize + ?Sized>(field: &T) -> Value {

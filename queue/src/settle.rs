@@ -169,22 +169,23 @@ impl Failed {
             cause: self.cause,
             error: text.clone(),
         });
-        if self.discard || held.attempt >= held.max_attempts {
-            return Settlement::End(End {
-                state: "discarded",
-                reason: Some(text),
+        let end = |state, error| {
+            Settlement::End(End {
+                state,
+                reason: Some(text.clone()),
                 takes_away,
                 error,
-            });
+            })
+        };
+        if self.discard {
+            return end("discarded", error);
         }
         // A job that was asked to stop has failed instead of finishing: it does not run again.
         if held.is_cancel_requested() {
-            return Settlement::End(End {
-                state: "cancelled",
-                reason: Some(text),
-                takes_away,
-                error,
-            });
+            return end("cancelled", error);
+        }
+        if held.attempt >= held.max_attempts {
+            return end("discarded", error);
         }
         let after = self.after.unwrap_or_else(|| backoff.after(held.attempt));
         Settlement::PutBack(PutBack {

@@ -112,9 +112,7 @@ impl<C: Backend, A> Runner<C, A> {
     fn run_next(&self, conn: &mut C, reporter: &Reporter) -> Result<bool, RunnerError> {
         self.registry.check()?;
         let serves = self.registry.serves(&self.queues);
-        let mut queues: Vec<String> = serves.iter().map(|served| served.queue.clone()).collect();
-        queues.dedup();
-        conn.promote(&self.schema, &queues, 1000)?;
+        conn.promote(&self.schema, &serves, 1000)?;
         let request = ClaimRequest {
             serves: &serves,
             limit: 1,

@@ -55,7 +55,7 @@ conformance! {
     fn a_hosts_own_0001_lives_beside_ours_in_either_order(db: &mut Db) {
         for host_first in [true, false] {
             let mut conn = db.connect();
-            let mut host = |conn: &mut Connection| assert_eq!(conn.run_pending_migrations(Host).unwrap().len(), 1);
+            let host = |conn: &mut Connection| assert_eq!(conn.run_pending_migrations(Host).unwrap().len(), 1);
             if host_first {
                 host(&mut conn);
             }

@@ -1,5 +1,7 @@
 //! The queue's own migrations, on both backends.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
 mod by_hand;
 mod host;
 mod life;

@@ -203,6 +203,14 @@ pub struct WriteGate {
 }
 
 impl WriteGate {
+    /// Whether a writer keeps all others waiting.
+    pub(crate) fn is_held_alone(&self) -> bool {
+        #[cfg(feature = "sqlite")]
+        return self.lock.is_some();
+        #[cfg(not(feature = "sqlite"))]
+        return false;
+    }
+
     /// Runs `work` while holding the gate, in order of arrival.
     pub(crate) fn hold<T>(&self, work: impl FnOnce() -> T) -> T {
         #[cfg(feature = "sqlite")]
@@ -344,8 +352,8 @@ pub struct Waiting {
 }
 
 pub trait ClaimStatements {
-    /// Makes scheduled rows of `queues` that have come due claimable, `limit` at the most; returns how many.
-    fn promote(&mut self, schema: &Schema, queues: &[String], limit: i64) -> QueryResult<usize>;
+    /// Makes scheduled rows that have come due claimable, `limit` at the most; returns how many.
+    fn promote(&mut self, schema: &Schema, serves: &[Served], limit: i64) -> QueryResult<usize>;
 
     /// Claims rows: one statement, committed when it returns. The caller has made sure that no transaction is open.
     /// The rows come in no particular order.
@@ -354,8 +362,9 @@ pub trait ClaimStatements {
     /// The rows of a claim whose answer was lost, by its token.
     fn find_claimed(&mut self, schema: &Schema, lease_token: Uuid) -> QueryResult<Vec<ClaimedRow>>;
 
-    /// What is left in what the program serves.
-    fn waiting(&mut self, schema: &Schema, serves: &[Served]) -> QueryResult<Waiting>;
+    /// What is left in what the program serves. Of each (queue, kind, version) and state no more than `at_most` are
+    /// counted: a claimer that found nothing asks whether there is anything, and must not pay for a long queue.
+    fn waiting(&mut self, schema: &Schema, serves: &[Served], at_most: i64) -> QueryResult<Waiting>;
 }
 
 // ---- lease ----

@@ -4,10 +4,10 @@
 
 use std::time::{Duration, Instant};
 
-use diesel::r2d2::R2D2Connection;
 use diesel::result::{DatabaseErrorKind, Error, QueryResult};
 
 use crate::backend::{Backend, ConnectionSettings, WriteGate};
+use crate::commit::is_dead;
 
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
@@ -68,7 +68,7 @@ impl<C: Backend> Control<C> {
             match C::connect(&self.url, &self.settings) {
                 Ok(conn) => self.conn = Some(conn),
                 Err(error) => {
-                    self.away(&error.to_string());
+                    self.away(&masked(&self.url, &error));
                     return Err(Failure::Away);
                 }
             }
@@ -77,20 +77,9 @@ impl<C: Backend> Control<C> {
     }
 
     fn failed(&mut self, error: Error) -> Failure {
-        let gone = match &error {
-            // A server that became read-only has been replaced by another one: connect anew, wherever that leads.
-            Error::DatabaseError(
-                DatabaseErrorKind::ClosedConnection
-                | DatabaseErrorKind::UnableToSendCommand
-                | DatabaseErrorKind::ReadOnlyTransaction,
-                _,
-            )
-            | Error::BrokenTransactionManager => true,
-            _ => self
-                .conn
-                .as_mut()
-                .is_none_or(|conn| R2D2Connection::is_broken(conn) || conn.ping().is_err()),
-        };
+        // A server that became read-only has been replaced by another one: connect anew, wherever that leads.
+        let read_only = matches!(error, Error::DatabaseError(DatabaseErrorKind::ReadOnlyTransaction, _));
+        let gone = read_only || self.conn.as_mut().is_none_or(|conn| is_dead(conn, &error));
         if !gone {
             log::warn!("{}: {error}", self.purpose);
             return Failure::Refused(error);
@@ -127,4 +116,38 @@ impl<C: Backend> Control<C> {
 /// A time between half and the whole of `duration`, at random.
 pub(crate) fn spread(duration: Duration) -> Duration {
     duration.mul_f64(0.5 + fastrand::f64() / 2.0)
+}
+
+/// An error's text without the URL's password, whole or in pieces: libpq cuts a URL at the first `@`, `/` or `:`, and a
+/// password that was not escaped ends up in its messages as a host or a port.
+pub(crate) fn masked(url: &str, error: &impl std::fmt::Display) -> String {
+    let mut text = error.to_string();
+    let credentials = url.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@'));
+    let password = credentials
+        .and_then(|(credentials, _)| credentials.split_once(':'))
+        .map(|(_, password)| password);
+    for piece in password
+        .into_iter()
+        .flat_map(|password| password.split(['@', '/', ':', '?', '#']))
+    {
+        if !piece.is_empty() {
+            text = text.replace(piece, "…");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::masked;
+
+    #[test]
+    fn a_password_does_not_show_in_an_error() {
+        let url = "postgres://me:s3cr@et/x@db.example/app";
+        assert_eq!(masked(url, &"host \"et\" port \"s3cr\""), "host \"…\" port \"…\"");
+        assert_eq!(
+            masked("jobs.db", &"unable to open database file"),
+            "unable to open database file"
+        );
+    }
 }

@@ -37,6 +37,8 @@ mod control;
 mod executor;
 mod heartbeat;
 mod leases;
+#[cfg(feature = "postgres")]
+pub(crate) mod listener;
 mod maintenance;
 #[cfg(feature = "progress")]
 mod progress;
@@ -66,7 +68,6 @@ pub(crate) struct Shared<C: Backend, A> {
     app: A,
     pool: Pool<ConnectionManager<C>>,
     serves: Vec<Served>,
-    queues: Vec<String>,
     threads: usize,
     prefetch: usize,
     unbatched: bool,

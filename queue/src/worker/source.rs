@@ -98,7 +98,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
         let shared = self.shared;
         let promoted = self
             .control
-            .run(|conn| conn.promote(&shared.schema, &shared.queues, PROMOTE_LIMIT))?;
+            .run(|conn| conn.promote(&shared.schema, &shared.serves, PROMOTE_LIMIT))?;
         let more = i64::try_from(promoted) == Ok(PROMOTE_LIMIT);
         self.promote_at = Instant::now() + if more { Duration::ZERO } else { shared.poll };
         Ok(())

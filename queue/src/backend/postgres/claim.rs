@@ -12,14 +12,15 @@ use crate::sql::{Bind, Sql, bind};
 const PROMOTE: &str = "
     UPDATE leasehold.jobs AS j SET scheduled = false
     WHERE j.id = ANY (ARRAY(
-        SELECT due.id FROM unnest($1) AS served (queue)
+        SELECT due.id FROM unnest($1, $2, $3) AS served (queue, kind, version)
         CROSS JOIN LATERAL (
             SELECT id, run_at FROM leasehold.jobs
-            WHERE queue = served.queue AND scheduled AND run_at <= (SELECT pg_catalog.clock_timestamp())
-            ORDER BY run_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED
+            WHERE queue = served.queue AND kind = served.kind AND version = served.version
+              AND scheduled AND run_at <= (SELECT pg_catalog.clock_timestamp())
+            ORDER BY run_at LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED
         ) AS due
-        ORDER BY due.run_at LIMIT $2
-    )) AND j.state = 'ready'
+        ORDER BY due.run_at LIMIT $4
+    )) AND j.state = 'ready' AND j.scheduled
 ";
 
 // One look-up in `jobs_claim` for each thing that is served, so nothing else is stepped over. The array is built once:
@@ -53,24 +54,28 @@ const FIND_CLAIMED: &str = "
 ";
 
 // `OFFSET 0` keeps the look-ups in the indexes look-ups.
+// The cold path: it counts no further than it is asked to, each (queue, kind, version) by its own index entries.
 const WAITING: &str = "
     WITH served AS MATERIALIZED (SELECT * FROM unnest($1, $2, $3) AS served (queue, kind, version)),
     ready AS (
         SELECT pg_catalog.count(*) AS jobs FROM served CROSS JOIN LATERAL (
             SELECT 1 FROM leasehold.jobs AS j
             WHERE j.queue = served.queue AND j.kind = served.kind AND j.version = served.version
-              AND j.state = 'ready' AND NOT j.scheduled OFFSET 0
+              AND j.state = 'ready' AND NOT j.scheduled LIMIT $4
         ) AS one
     ),
     running AS (
-        SELECT pg_catalog.count(*) AS jobs FROM leasehold.jobs AS j
-        WHERE j.worker IS NOT NULL AND j.state = 'running' AND (j.queue, j.kind, j.version) IN (SELECT * FROM served)
+        SELECT pg_catalog.count(*) AS jobs FROM (
+            SELECT 1 FROM leasehold.jobs AS j
+            WHERE j.worker IS NOT NULL AND j.state = 'running' AND (j.queue, j.kind, j.version) IN (SELECT * FROM served)
+            LIMIT $4
+        ) AS one
     ),
     scheduled AS (
-        SELECT pg_catalog.count(*) AS jobs, pg_catalog.min(one.run_at) AS next_at
-        FROM (SELECT DISTINCT queue FROM served) AS queues CROSS JOIN LATERAL (
+        SELECT pg_catalog.count(*) AS jobs, pg_catalog.min(one.run_at) AS next_at FROM served CROSS JOIN LATERAL (
             SELECT j.run_at FROM leasehold.jobs AS j
-            WHERE j.queue = queues.queue AND j.scheduled AND (j.queue, j.kind, j.version) IN (SELECT * FROM served) OFFSET 0
+            WHERE j.queue = served.queue AND j.kind = served.kind AND j.version = served.version AND j.scheduled
+            ORDER BY j.run_at LIMIT $4
         ) AS one
     )
     SELECT ready.jobs AS ready, running.jobs AS running, scheduled.jobs AS scheduled,
@@ -95,10 +100,11 @@ fn bind_serves(serves: &[Served]) -> Serves<'_> {
 }
 
 impl ClaimStatements for PgConnection {
-    fn promote(&mut self, schema: &Schema, queues: &[String], limit: i64) -> QueryResult<usize> {
+    fn promote(&mut self, schema: &Schema, serves: &[Served], limit: i64) -> QueryResult<usize> {
+        let (queues, kinds, versions) = bind_serves(serves);
         Sql(
             schema.render(PROMOTE),
-            (bind::<Array<Text>, _>(queues), bind::<BigInt, _>(limit)),
+            (queues, kinds, versions, bind::<BigInt, _>(limit)),
         )
         .execute(self)
     }
@@ -123,7 +129,12 @@ impl ClaimStatements for PgConnection {
         Sql(schema.render(FIND_CLAIMED), (bind::<SqlUuid, _>(lease_token),)).load(self)
     }
 
-    fn waiting(&mut self, schema: &Schema, serves: &[Served]) -> QueryResult<Waiting> {
-        Sql(schema.render(WAITING), bind_serves(serves)).get_result(self)
+    fn waiting(&mut self, schema: &Schema, serves: &[Served], at_most: i64) -> QueryResult<Waiting> {
+        let (queues, kinds, versions) = bind_serves(serves);
+        Sql(
+            schema.render(WAITING),
+            (queues, kinds, versions, bind::<BigInt, _>(at_most)),
+        )
+        .get_result(self)
     }
 }

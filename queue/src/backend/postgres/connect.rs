@@ -1,16 +1,18 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
-use crossbeam_channel::Receiver;
+use crossbeam_channel::{Receiver, Sender};
 use diesel::connection::{AnsiTransactionManager, CacheSize, Connection, SimpleConnection, TransactionManager};
 use diesel::result::{ConnectionError, QueryResult};
 use diesel::sql_types::{Integer, Nullable, Text};
 use diesel::{ConnectionResult, PgConnection, QueryableByName, RunQueryDsl};
 
 use super::conninfo::with_limits;
-use crate::backend::{Connect, ConnectionSettings, Isolation, ServerError, WriteGate};
+use crate::backend::{Connect, ConnectionSettings, Isolation, Listening, ServerError, WriteGate};
 use crate::commit::{depth, roll_back_to};
+use crate::schema::Schema;
 use crate::sql::Sql;
+use crate::worker::listener::listen;
 
 /// For our own statements alone, so never on a connection of the handlers' pool.
 ///
@@ -164,6 +166,23 @@ impl Connect for PgConnection {
 
     fn write_gate(_: &str) -> WriteGate {
         WriteGate::default()
+    }
+
+    fn listen(
+        url: &str,
+        settings: &ConnectionSettings,
+        schema: &Schema,
+        wake: Sender<()>,
+    ) -> std::io::Result<Option<Listening>> {
+        // Behind such a pooler LISTEN is accepted and nothing is ever heard: the claimer's own looks must do.
+        if settings.transaction_pooler {
+            return Ok(None);
+        }
+        let (stopped, stop) = std::io::pipe()?;
+        let (conninfo, schema) = (with_limits(url), schema.clone());
+        let thread = std::thread::Builder::new().name("leasehold-listen".to_owned());
+        let thread = thread.spawn(move || listen(&conninfo, &schema, &wake, &stopped))?;
+        Ok(Some(Listening { thread, stop }))
     }
 
     fn wait_for_change(&mut self, _seen: &mut i64, wake: &Receiver<()>, timeout: Duration) {

@@ -5,24 +5,21 @@ use diesel::sql_types::{BigInt, Bool, Text};
 use diesel::{RunQueryDsl, SqliteConnection};
 use uuid::Uuid;
 
-use super::{json, now_ms, served_json, write};
+use super::{now_ms, served_json, write};
 use crate::backend::{ClaimRequest, ClaimStatements, ClaimedRow, Served, Waiting};
 use crate::schema::Schema;
 use crate::sql::{Sql, bind};
 
-/// The earliest of each queue, then the earliest of all: one queue's flood does not keep another's rows waiting.
+/// The earliest of each (queue, kind, version), then the earliest of all: one flood does not keep the others waiting.
 const PROMOTE: &str = "
     UPDATE leasehold_jobs SET scheduled = 0
-    WHERE id IN (
-        SELECT due.value->>0 FROM json_each($1) AS served, json_each((
-            SELECT json_group_array(json_array(id, run_at)) FROM (
-                SELECT id, run_at FROM leasehold_jobs
-                WHERE queue = served.value AND scheduled = 1 AND run_at <= $2
-                ORDER BY run_at LIMIT $3
-            )
-        )) AS due
-        ORDER BY due.value->>1, due.value->>0 LIMIT $3
-    ) AND state = 'ready' AND scheduled = 1
+    WHERE id IN (SELECT due.value->>0 FROM json_each($1) AS served,
+        json_each((SELECT json_group_array(json_array(id, run_at)) FROM
+            (SELECT id, run_at FROM leasehold_jobs WHERE scheduled = 1
+            AND queue = served.value->>0 AND kind = served.value->>1 AND version = served.value->>2 AND run_at <= $2
+            ORDER BY run_at LIMIT $3))) AS due
+        ORDER BY due.value->>1, due.value->>0 LIMIT $3)
+    AND state = 'ready' AND scheduled = 1
 ";
 
 /// The best `limit` of each (queue, kind, version), straight from the index in its order, then the best `limit` of all:
@@ -54,39 +51,32 @@ const FIND_CLAIMED: &str = "
     WHERE worker IS NOT NULL AND state = 'running' AND lease_token = $1
 ";
 
+/// The cold path: it counts no further than it is asked to, each (queue, kind, version) by its own index entries.
 const WAITING: &str = "
-    WITH served (queue, kind, version) AS (SELECT value->>0, value->>1, value->>2 FROM json_each($1)),
-    ready AS (
-        SELECT count(*) AS jobs FROM served CROSS JOIN leasehold_jobs AS j
-            ON j.queue = served.queue AND j.kind = served.kind AND j.version = served.version
-        WHERE j.state = 'ready' AND j.scheduled = 0
-    ),
-    running AS (
-        SELECT count(*) AS jobs FROM leasehold_jobs INDEXED BY leasehold_jobs_held
-        WHERE worker IS NOT NULL AND state = 'running' AND (queue, kind, version) IN (SELECT * FROM served)
-    ),
-    scheduled AS (
-        SELECT count(*) AS jobs, min(run_at) AS next_at FROM leasehold_jobs
-        WHERE queue IN (SELECT queue FROM served) AND scheduled = 1 AND (queue, kind, version) IN (SELECT * FROM served)
-    )
-    SELECT ready.jobs AS ready, running.jobs AS running, scheduled.jobs AS scheduled,
-        max(scheduled.next_at - $2, 0) AS next_due_ms
-    FROM ready, running, scheduled
+    SELECT coalesce(sum(ready), 0) AS ready,
+    (SELECT count(*) FROM (SELECT 1 FROM leasehold_jobs AS job INDEXED BY leasehold_jobs_held WHERE worker IS NOT NULL
+        AND (queue, kind, version) IN (SELECT value->>0, value->>1, value->>2 FROM json_each($1)) LIMIT $3)) AS running,
+    coalesce(sum(scheduled), 0) AS scheduled, max(min(next_at) - $2, 0) AS next_due_ms
+    FROM (SELECT
+        (SELECT count(*) FROM (SELECT 1 FROM leasehold_jobs WHERE queue = served.value->>0
+            AND kind = served.value->>1 AND version = served.value->>2 AND state = 'ready' AND scheduled = 0 LIMIT $3)) AS ready,
+        (SELECT count(*) FROM (SELECT 1 FROM leasehold_jobs WHERE queue = served.value->>0
+            AND kind = served.value->>1 AND version = served.value->>2 AND scheduled = 1 LIMIT $3)) AS scheduled,
+        (SELECT min(run_at) FROM leasehold_jobs WHERE queue = served.value->>0
+            AND kind = served.value->>1 AND version = served.value->>2 AND scheduled = 1) AS next_at
+        FROM json_each($1) AS served)
 ";
 
 impl ClaimStatements for SqliteConnection {
-    fn promote(&mut self, schema: &Schema, queues: &[String], limit: i64) -> QueryResult<usize> {
-        let queues = json(queues)?;
+    fn promote(&mut self, schema: &Schema, serves: &[Served], limit: i64) -> QueryResult<usize> {
+        let serves = served_json(serves)?;
         write(self, |conn, now| {
-            Sql(
-                schema.render(PROMOTE),
-                (
-                    bind::<Text, _>(&queues),
-                    bind::<BigInt, _>(now),
-                    bind::<BigInt, _>(limit),
-                ),
-            )
-            .execute(conn)
+            let binds = (
+                bind::<Text, _>(&serves),
+                bind::<BigInt, _>(now),
+                bind::<BigInt, _>(limit),
+            );
+            Sql(schema.render(PROMOTE), binds).execute(conn)
         })
     }
 
@@ -112,12 +102,12 @@ impl ClaimStatements for SqliteConnection {
         Sql(schema.render(FIND_CLAIMED), (bind::<Text, _>(lease_token.to_string()),)).load(self)
     }
 
-    fn waiting(&mut self, schema: &Schema, serves: &[Served]) -> QueryResult<Waiting> {
-        let serves = served_json(serves)?;
-        Sql(
-            schema.render(WAITING),
-            (bind::<Text, _>(serves), bind::<BigInt, _>(now_ms())),
-        )
-        .get_result(self)
+    fn waiting(&mut self, schema: &Schema, serves: &[Served], at_most: i64) -> QueryResult<Waiting> {
+        let binds = (
+            bind::<Text, _>(served_json(serves)?),
+            bind::<BigInt, _>(now_ms()),
+            bind::<BigInt, _>(at_most),
+        );
+        Sql(schema.render(WAITING), binds).get_result(self)
     }
 }
