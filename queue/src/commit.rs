@@ -176,8 +176,8 @@ impl Commit<'_> {
         let row = slot.connection().and_then(|conn| Ok(conn.ownership(&schema, self.held.fence.id)?));
         slot.give_back(row.is_err());
         let refusal = Refusal::of(&self.held.fence, row?.as_ref());
-        if refusal.is_some() {
-            self.held.mark_lost();
+        if let Some(refusal) = &refusal {
+            self.held.mark_lost(refusal.clone());
         }
         Ok(refusal)
     }
@@ -226,7 +226,7 @@ impl Commit<'_> {
                 Ok(Verdict::Committed)
             }
             Some(refusal) => {
-                self.held.mark_lost();
+                self.held.mark_lost(refusal.clone());
                 Err(JobError::refused(refusal))
             }
         }

@@ -115,6 +115,7 @@ pub(crate) struct Held {
     beaten_at: AtomicU64,
     begun_at: OnceLock<Instant>,
     standing: AtomicU8,
+    refusal: OnceLock<Refusal>,
     cancel_requested: AtomicBool,
     /// Another thread has the place of the one whose handler is stuck.
     replaced: AtomicBool,
@@ -122,8 +123,7 @@ pub(crate) struct Held {
 
 const HOLDS: u8 = 0;
 const LOST: u8 = 1;
-const TIMED_OUT: u8 = 2;
-const COMMITTED: u8 = 3;
+const COMMITTED: u8 = 2;
 
 /// Milliseconds on the monotonic clock, from a fixed point in this process.
 fn clock_ms(at: Instant) -> u64 {
@@ -148,6 +148,7 @@ impl Held {
             beaten_at: AtomicU64::new(0),
             begun_at: OnceLock::new(),
             standing: AtomicU8::new(HOLDS),
+            refusal: OnceLock::new(),
             cancel_requested: AtomicBool::new(false),
             replaced: AtomicBool::new(false),
         };
@@ -186,17 +187,11 @@ impl Held {
         }
     }
 
-    /// A committed lease stays committed: a late answer must not turn it into a lost one.
-    fn leave_holding(&self, standing: u8) -> bool {
-        self.standing.compare_exchange(HOLDS, standing, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
-
-    pub(crate) fn mark_lost(&self) -> bool {
-        self.leave_holding(LOST)
-    }
-
-    pub(crate) fn mark_timed_out(&self) -> bool {
-        self.leave_holding(TIMED_OUT)
+    /// Notes why the lease is lost; whether that is news. A committed lease stays committed: a late answer must not turn
+    /// it into a lost one.
+    pub(crate) fn mark_lost(&self, refusal: Refusal) -> bool {
+        let _ = self.refusal.set(refusal);
+        self.standing.compare_exchange(HOLDS, LOST, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     /// The database's word, so it overrides what was assumed.
@@ -227,8 +222,7 @@ impl Held {
     /// Why the lease is not to be trusted any more, if it is not.
     pub(crate) fn lost(&self) -> Option<Refusal> {
         match self.standing.load(Ordering::Acquire) {
-            LOST => Some(Refusal::Lost { generation: self.fence.generation + 1 }),
-            TIMED_OUT => Some(Refusal::TimedOut),
+            LOST => self.refusal.get().cloned(),
             HOLDS if self.remaining(Instant::now()).is_zero() => Some(Refusal::Expired),
             _ => None,
         }

@@ -7,6 +7,7 @@ pub use serde::de::DeserializeOwned;
 pub use serde_json::Value;
 
 pub use crate::backend::*;
+pub use crate::claim::{Found, claim};
 
 /// A field of a unique key.
 pub fn to_value<T: serde::Serialize + ?Sized>(field: &T) -> Value {

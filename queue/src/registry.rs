@@ -6,8 +6,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::de::Deserialize;
-
 use crate::backend::{Backend, ClaimedRow, Served};
 use crate::handler::{Handler, JobError};
 use crate::job::{Backoff, Job};
@@ -142,7 +140,7 @@ pub(crate) fn decode<J: Job>(version: i32, payload: &str) -> Result<J, JobError>
     let old = serde_json::from_str(payload).map_err(|error| undecodable(version, &error))?;
     let new = J::migrate(version, old)
         .map_err(|error| JobError::discard(format!("the payload of version {version} was not migrated: {error}")))?;
-    J::deserialize(new).map_err(|error| undecodable(version, &error))
+    serde_json::from_value(new).map_err(|error| undecodable(version, &error))
 }
 
 fn undecodable(version: u32, error: &serde_json::Error) -> JobError {

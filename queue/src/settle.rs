@@ -33,6 +33,10 @@ pub(crate) enum Settlement {
 
 /// Decides what is to be written; `None` when nothing is: the job is committed, or not ours any more.
 pub(crate) fn decide(held: &Held, backoff: Backoff, ran: Ran, reporter: &Reporter) -> Option<Settlement> {
+    if held.lost() == Some(Refusal::TimedOut) {
+        log::warn!("{}: its handler returned after its timeout; the attempt is settled already", held.info());
+        return None;
+    }
     let failed = match ran {
         // An error or a panic after the commit does not undo it, and must not settle the job again.
         Ran::Returned(Err(error)) if held.is_committed() => {

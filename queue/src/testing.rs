@@ -5,10 +5,11 @@
 //!
 //! ```
 //! # include!("doctest_setup.rs");
-//! # let (_url, mut conn) = doctest_database();
-//! use leasehold::testing::{self, Runner};
 //! use leasehold::assert_enqueued;
+//! use leasehold::testing::{self, Runner};
 //!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let (_url, mut conn) = doctest_database();
 //! conn.begin_test_transaction()?;
 //! Greet { name: "you".into() }.enqueue(&mut conn)?;
 //! assert_enqueued!(&mut conn, Greet, name: "you");
@@ -16,7 +17,8 @@
 //! let counts = Runner::new(()).register::<Greet>().drain(&mut conn)?;
 //! assert_eq!(counts.completed, 1);
 //! assert!(testing::enqueued::<Greet>(&mut conn)?.is_empty());
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # Ok(())
+//! # }
 //! ```
 
 use std::fmt;
@@ -26,7 +28,7 @@ use std::time::{Duration, Instant};
 use diesel::result::QueryResult;
 use uuid::Uuid;
 
-use crate::backend::{AsBackend, Backend, ClaimRequest, ClaimStatements, ConnectionSettings, InspectStatements, WriteGate};
+use crate::backend::{AsBackend, Backend, ClaimRequest, ConnectionSettings, InspectStatements, WriteGate};
 use crate::events::{Counts, Reporter};
 use crate::handler::{Handler, JobError};
 use crate::job::Job;

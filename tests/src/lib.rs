@@ -1,1 +1,30 @@
-//! Benches.
+//! What the tests of leasehold stand on: a real database for each test, on both backends, and helpers to watch it.
+//!
+//! - [`conformance!`] writes a test once and runs it on both backends ([`TestDb`]).
+//! - [`postgres::database`] and [`sqlite::database`] give a test a database of its own.
+//! - [`postgres::Cluster`] is a server that a test may crash.
+//! - [`eventually`] waits for a condition, [`capture_log`] keeps log records for assertions.
+
+// Nothing here is published, and a helper that fails must fail the test that called it.
+#![expect(
+    clippy::missing_panics_doc,
+    reason = "every helper panics when its test cannot go on"
+)]
+
+mod conformance;
+pub use conformance::{TestDb, skipped};
+
+pub mod postgres;
+
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
+
+mod captured_log;
+pub use captured_log::{CapturedLog, Record, capture_log};
+
+mod polling;
+pub use polling::eventually;
+
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod answer;
+mod report;

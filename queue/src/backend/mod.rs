@@ -76,7 +76,6 @@ mod sealed {
     impl Sealed for diesel::SqliteConnection {}
     impl<C: super::Backend> Sealed for super::PooledConnection<super::ConnectionManager<C>> {}
 }
-pub(crate) use sealed::Sealed;
 
 /// How connections are opened and transactions are begun.
 pub trait Connect: Sized {
@@ -123,8 +122,9 @@ pub trait Connect: Sized {
     }
 
     /// Waits until something may have been enqueued, `timeout` at the most, or until `wake` receives. Returns at once on a
-    /// backend that is told by a listener.
-    fn wait_for_change(&mut self, wake: &crossbeam_channel::Receiver<()>, timeout: Duration);
+    /// backend that is told by a listener. `seen` is what the last call on this connection left there, at first zero, so
+    /// that nothing is missed between two calls; the first one returns at once.
+    fn wait_for_change(&mut self, seen: &mut i64, wake: &crossbeam_channel::Receiver<()>, timeout: Duration);
 }
 
 /// Settings for the connections that the runtime opens.
@@ -168,6 +168,9 @@ pub enum ServerError {
         /// The least version.
         needed: &'static str,
     },
+    /// The database is in memory, or in a temporary file.
+    #[error("the database is in memory, and each connection would see a database of its own: give a file")]
+    InMemory,
     /// The settings could not be read.
     #[error("cannot read the server's settings: {0}")]
     Database(#[from] diesel::result::Error),

@@ -4,7 +4,7 @@ use std::process::{ExitCode, Termination};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{Running, StartError, Worker};
+use super::{StartError, Worker};
 use crate::backend::{Backend, Waiting};
 use crate::events::Counts;
 
@@ -59,13 +59,13 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Whether nothing was discarded or lost and the end was reached.
+    /// Whether nothing was discarded and the end was reached. Lost leases are no failure: their jobs ran again.
     #[must_use]
     pub fn is_success(&self) -> bool {
-        self.counts.discarded == 0 && self.counts.lost == 0 && !self.interrupted
+        self.counts.discarded == 0 && !self.interrupted
     }
 
-    /// Success, 1 when jobs were discarded or lost, or 130 when a signal ended it.
+    /// Success, 1 when jobs were discarded, or 130 when a signal ended it.
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {
         match self {

@@ -27,9 +27,10 @@ use crate::schema::Schema;
 ///
 /// ```
 /// # include!("../doctest_setup.rs");
-/// # let (url, mut conn) = doctest_database();
 /// use leasehold::Worker;
 ///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let (url, mut conn) = doctest_database();
 /// Greet { name: "you".into() }.enqueue(&mut conn)?;
 ///
 /// let summary = Worker::<SqliteConnection, _>::new(&url, ())
@@ -37,7 +38,8 @@ use crate::schema::Schema;
 ///     .register::<Greet>()
 ///     .run_until_empty()?;
 /// assert_eq!(summary.counts.completed, 1);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok(())
+/// # }
 /// ```
 pub struct Worker<C: Backend, A> {
     pub(super) url: String,
@@ -48,6 +50,7 @@ pub struct Worker<C: Backend, A> {
     pub(super) schema: Schema,
     pub(super) threads: usize,
     pub(super) prefetch: usize,
+    pub(super) unbatched: bool,
     pub(super) queues: Vec<String>,
     pub(super) poll: Duration,
     pub(super) sweep_every: Duration,
@@ -102,6 +105,7 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
             schema: Schema::default(),
             threads: 4,
             prefetch: 0,
+            unbatched: false,
             queues: Vec::new(),
             poll: Duration::from_secs(1),
             sweep_every: Duration::from_secs(1),
@@ -141,6 +145,14 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
     #[must_use]
     pub fn prefetch(mut self, jobs: usize) -> Self {
         self.prefetch = jobs;
+        self
+    }
+
+    /// Claims and settles each job by itself, on a connection of each thread's own, instead of many in one statement.
+    /// Jobs do not wait for each other then, and short ones run slower. [`Worker::prefetch`] has no meaning with it.
+    #[must_use]
+    pub fn unbatched(mut self) -> Self {
+        self.unbatched = true;
         self
     }
 
@@ -256,12 +268,14 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
             queues,
             threads: self.threads,
             prefetch: self.prefetch,
+            unbatched: self.unbatched,
             poll: self.poll,
             sweep_every: self.sweep_every,
             batch: self.batch,
             leases: Leases::new(),
             unbegun: Locked::new(Vec::new()),
             stuck: AtomicUsize::new(0),
+            alive: AtomicUsize::new(0),
             stop: Stop::new(),
             wake,
             look: Look::default(),

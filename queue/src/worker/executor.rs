@@ -28,6 +28,7 @@ pub(crate) struct Ends {
     pub(crate) jobs: Receiver<Claimed>,
     pub(crate) free: Sender<()>,
     pub(crate) settle: Sender<ToSettle>,
+    pub(crate) wake: Receiver<()>,
 }
 
 /// Runs jobs until the claimer is gone, or until this thread was replaced.
@@ -35,32 +36,39 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>, e
     let mut slot = PoolSlot::new(&shared.pool, &shared.url, &shared.settings, &shared.schema);
     let _ = ends.free.send(());
     for job in &ends.jobs {
-        execute(shared, &mut slot, &job, &ends.settle);
-        if job.held.is_replaced() {
-            // Another thread has this one's place since its job ran past the timeout.
-            shared.stuck.fetch_sub(1, Ordering::AcqRel);
+        if let Some(to_settle) = execute(shared, &mut slot, &job) {
+            let _ = ends.settle.send(to_settle);
+        }
+        if is_replaced(shared, &job) {
             return;
         }
         let _ = ends.free.send(());
     }
 }
 
-/// One job, from its handler's call to the settlement that follows from it.
-fn execute<C: Backend, A: Send + Sync + 'static>(
+/// Whether another thread has the place of this one, because its job ran past the timeout.
+pub(crate) fn is_replaced<C: Backend, A>(shared: &Shared<C, A>, job: &Claimed) -> bool {
+    if job.held.is_replaced() {
+        shared.stuck.fetch_sub(1, Ordering::AcqRel);
+    }
+    job.held.is_replaced()
+}
+
+/// One job, from its handler's call to the settlement that follows from it, if there is anything left to write.
+pub(crate) fn execute<C: Backend, A: Send + Sync + 'static>(
     shared: &Shared<C, A>,
     slot: &mut PoolSlot<C>,
     job: &Claimed,
-    settle: &Sender<ToSettle>,
-) {
+) -> Option<ToSettle> {
     let Claimed { row, held } = job;
     if shared.stop.is_stopping() {
         shared.unbegun.lock().push(Arc::clone(held));
-        return;
+        return None;
     }
     if let Some(refusal) = held.lost() {
         shared.reporter.lost(&held.info(), &refusal);
         shared.settled(held);
-        return;
+        return None;
     }
     held.begin(Instant::now());
     if held.timeout.is_some() {
@@ -70,10 +78,9 @@ fn execute<C: Backend, A: Send + Sync + 'static>(
     let ran = shared.registry.run(row, slot, Arc::clone(held), &shared.app);
     let panicked = matches!(ran, settle::Ran::Panicked(_));
     slot.give_back(panicked);
-    match settle::decide(held, shared.registry.backoff(&row.kind), ran, &shared.reporter) {
-        Some(settlement) => {
-            let _ = settle.send((Arc::clone(held), settlement));
-        }
-        None => shared.settled(held),
+    let settlement = settle::decide(held, shared.registry.backoff(&row.kind), ran, &shared.reporter);
+    if settlement.is_none() {
+        shared.settled(held);
     }
+    settlement.map(|settlement| (Arc::clone(held), settlement))
 }

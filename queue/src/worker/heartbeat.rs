@@ -1,5 +1,6 @@
 //! The heartbeat: renews every lease that this process holds, all that are due in one statement.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,7 @@ use crossbeam_channel::{Receiver, select};
 use super::executor::Ends;
 use super::{Shared, spawn_executor};
 use crate::backend::{Backend, Beat};
-use crate::lease::{Fence, Held};
+use crate::lease::{Fence, Held, Refusal};
 use crate::settle;
 
 /// Leases in one statement; each statement commits by itself, so no completion waits long for a heartbeat.
@@ -63,35 +64,45 @@ fn beat_all<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>, due: &[
         fences.sort_unstable();
         let sent = Instant::now();
         let Ok(beats) = shared.beats.lock().run(|conn| conn.heartbeat(&shared.schema, &fences)) else { return false };
+        let beats: HashMap<i64, Beat> = beats.into_iter().map(|beat| (beat.id, beat)).collect();
         for held in chunk {
-            accept(shared, held, beats.iter().find(|beat| beat.id == held.fence.id), sent);
+            match beats.get(&held.fence.id) {
+                Some(beat) => accept(held, beat, sent),
+                // Settled by ourselves meanwhile, or somebody else's.
+                None if shared.leases.contains(&held.fence) => gone(shared, held),
+                None => {}
+            }
         }
     }
     true
 }
 
-fn accept<C: Backend, A>(shared: &Shared<C, A>, held: &Held, beat: Option<&Beat>, sent: Instant) {
-    match beat {
-        Some(beat) => {
-            if beat.renewed {
-                held.renewed(sent);
-            }
-            if beat.cancel_requested && held.request_cancel() {
-                log::info!("cancel requested {}", held.info());
-            }
+fn accept(held: &Held, beat: &Beat, sent: Instant) {
+    if beat.renewed {
+        held.renewed(sent);
+    }
+    if beat.cancel_requested && held.request_cancel() {
+        log::info!("cancel requested {}", held.info());
+    }
+}
+
+/// The row is not running under this lease any more. Reading it again says why; a handler that is committing at this
+/// moment finds out by itself.
+fn gone<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>, held: &Held) {
+    let Ok(row) = shared.beats.lock().run(|conn| conn.ownership(&shared.schema, held.fence.id)) else { return };
+    let by_ourselves = row.as_ref().is_some_and(|row| row.generation == held.fence.generation);
+    if let Some(refusal) = Refusal::of(&held.fence, row.as_ref()).filter(|_| !by_ourselves) {
+        let text = refusal.to_string();
+        if held.mark_lost(refusal) {
+            log::warn!("lease lost {}: {text}; its handler is told", held.info());
         }
-        // Not among the answers, and not settled by ourselves meanwhile: somebody else's.
-        None if shared.leases.contains(&held.fence) && held.mark_lost() => {
-            log::warn!("lease lost {}: its handler is told", held.info());
-        }
-        None => {}
     }
 }
 
 /// Fences a handler that ran past its timeout. The thread cannot be stopped, so another takes its place, up to as many
 /// as there are threads.
 fn time_out<C: Backend, A: Send + Sync + 'static>(shared: &Arc<Shared<C, A>>, ends: &Ends, held: &Arc<Held>) {
-    if !held.mark_timed_out() {
+    if !held.mark_lost(Refusal::TimedOut) {
         return;
     }
     log::error!("timed out {}: its handler is fenced", held.info());

@@ -8,6 +8,8 @@
 //! | heartbeat | renews leases, fences handlers past their timeout | its own, shared with maintenance |
 //! | maintenance | sweeps expired leases | shared with the heartbeat |
 //! | listener (PostgreSQL) | wakes the claimer | its own |
+//!
+//! [`Worker::unbatched`] does without claimer and settler: there each worker thread has a connection for both.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -47,6 +49,8 @@ mod signals;
 mod slot;
 
 mod settler;
+mod source;
+mod unbatched;
 
 use control::Control;
 use executor::Ends;
@@ -65,6 +69,7 @@ pub(crate) struct Shared<C: Backend, A> {
     queues: Vec<String>,
     threads: usize,
     prefetch: usize,
+    unbatched: bool,
     poll: Duration,
     sweep_every: Duration,
     /// Whether somebody waits for the queue to be empty: then the claimer looks after every settlement.
@@ -77,6 +82,8 @@ pub(crate) struct Shared<C: Backend, A> {
     beats: Locked<Control<C>>,
     /// Handlers that run past their timeout and whose thread was replaced.
     stuck: AtomicUsize,
+    /// Worker threads that have not ended, stuck ones included.
+    alive: AtomicUsize,
     stop: Stop,
     wake: Sender<()>,
     look: batch::Look,
@@ -118,10 +125,16 @@ impl<C: Backend, A> fmt::Debug for Shared<C, A> {
 /// Starts a thread that runs handlers. It is not joined: a stuck handler would keep us for ever.
 fn spawn_executor<C: Backend, A: Send + Sync + 'static>(shared: &Arc<Shared<C, A>>, ends: Ends) {
     let shared = Arc::clone(shared);
-    let spawned = std::thread::Builder::new()
-        .name("leasehold-worker".to_owned())
-        .spawn(move || executor::run(&shared, &ends));
+    shared.alive.fetch_add(1, Ordering::AcqRel);
+    let spawned = std::thread::Builder::new().name("leasehold-worker".to_owned()).spawn({
+        let shared = Arc::clone(&shared);
+        move || {
+            if shared.unbatched { unbatched::run(&shared, &ends) } else { executor::run(&shared, &ends) }
+            shared.alive.fetch_sub(1, Ordering::AcqRel);
+        }
+    });
     if let Err(error) = spawned {
+        shared.alive.fetch_sub(1, Ordering::AcqRel);
         log::error!("cannot start a worker thread: {error}");
     }
 }

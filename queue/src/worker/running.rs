@@ -14,7 +14,7 @@ use super::executor::Ends;
 use super::{Shared, StartError, heartbeat, maintenance, settler, spawn_executor};
 use crate::backend::{Backend, Listening, PutBack};
 use crate::events::Counts;
-use crate::lease::Held;
+use crate::lease::{Held, Refusal};
 
 /// How long a heartbeat may hold up the end of a shutdown.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -55,14 +55,15 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
         let (jobs_in, jobs) = bounded(shared.threads);
         let (free, idle) = unbounded();
         let (settle, arrivals) = unbounded();
-        let ends = Ends { jobs, free, settle };
+        let ends = Ends { jobs, free, settle, wake: wakes.clone() };
         let thread = |name: &str| Builder::new().name(format!("leasehold-{name}"));
 
         let claimer = thread("claimer").spawn({
             let shared = Arc::clone(&shared);
             move || {
-                let control = Control::new("claim", &shared.url, &shared.settings);
-                Claimer::new(&shared, control, jobs_in, idle, wakes).run();
+                if !shared.unbatched {
+                    Claimer::new(&shared, jobs_in, idle, wakes).run();
+                }
             }
         })?;
         let settler = thread("settler").spawn({
@@ -124,7 +125,8 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
             self.release(&mut control);
             let step = Instant::now() + Duration::from_millis(100);
             let until = deadline.map_or(step, |deadline| deadline.min(step));
-            done = shared.leases.wait_until_none(Some(until), || self.at_once.load(Ordering::Acquire));
+            // A thread without a lease may be about to get one: its claim is under way.
+            done = shared.leases.wait_until_none(Some(until), || self.at_once.load(Ordering::Acquire)) && self.is_quiet();
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) || self.at_once.load(Ordering::Acquire) {
                 break;
             }
@@ -134,8 +136,8 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
         drop(threads.heartbeat_stop);
         join_within(threads.heartbeat, LAST_WORDS);
         join_within(threads.maintenance, LAST_WORDS);
-        if abandoned == 0 {
-            // Its channel closes once the worker threads are gone.
+        if abandoned == 0 && self.stuck() == 0 {
+            // Its channel closes once the worker threads are gone; a stuck one never goes, and nothing is left to settle.
             join_within(threads.settler, LAST_WORDS);
         }
         if let Some(Listening { thread, stop }) = threads.listener {
@@ -151,6 +153,15 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
         };
         log::info!("stopped: {} completed, {} released, {} abandoned", report.completed, report.released, report.abandoned);
         report
+    }
+
+    /// Whether every worker thread has ended, but for those stuck in a handler that is fenced already.
+    fn is_quiet(&self) -> bool {
+        let quiet = self.shared.alive.load(Ordering::Acquire) <= self.stuck();
+        if !quiet {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        quiet
     }
 
     /// Gives back what was claimed and not begun.
@@ -185,7 +196,7 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
             // One that commits at this moment wins: its row is locked or gone, and ours is refused.
             let put_back = control.run(|conn| conn.put_back(&shared.schema, &held.fence, &how));
             if matches!(put_back, Ok(1)) {
-                held.mark_lost();
+                held.mark_lost(Refusal::Lost { generation: held.fence.generation + 1 });
                 abandoned += 1;
                 log::warn!("abandoned {}: its handler still ran at the deadline", held.info());
             }

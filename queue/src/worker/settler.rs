@@ -1,7 +1,7 @@
 //! The settler: writes what becomes of jobs after their handlers, completions of many in one statement.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 
@@ -14,6 +14,10 @@ use crate::settle::{self, Settlement};
 
 /// Completions in one statement.
 const BATCH: usize = 500;
+/// How often a settlement is tried that the server refuses.
+const MAX_REFUSALS: u32 = 5;
+/// How long a settlement is tried at least while the database is away.
+const LEAST_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Settles until every worker thread is gone.
 pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(
@@ -60,13 +64,14 @@ fn finish<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>, control: 
 }
 
 /// Settles one job: until it is written or refused, or until its lease has run out and decides.
-fn settle_one<C: Backend, A: Send + Sync + 'static>(
+pub(crate) fn settle_one<C: Backend, A: Send + Sync + 'static>(
     shared: &Shared<C, A>,
     control: &mut Control<C>,
     held: &Arc<Held>,
     settlement: &Settlement,
 ) {
-    loop {
+    let give_up_at = Instant::now() + held.lease.max(LEAST_PATIENCE);
+    for tried in 1.. {
         let written = control.run(|conn| {
             if settlement.write(conn, &shared.schema, held)? {
                 return Ok(Ok(()));
@@ -80,19 +85,20 @@ fn settle_one<C: Backend, A: Send + Sync + 'static>(
                 break;
             }
             Ok(Err(refusal)) => {
-                held.mark_lost();
+                held.mark_lost(refusal.clone());
                 shared.reporter.lost(&held.info(), &refusal);
                 break;
             }
-            Err(Failure::Refused(error)) => {
+            // A lock that lasts too long or a busy database may pass; what the server refuses each time does not.
+            Err(Failure::Refused(error)) if tried >= MAX_REFUSALS => {
                 log::error!("{}: cannot be settled ({error}); its lease decides", held.info());
                 break;
             }
-            Err(Failure::Away) if held.remaining(Instant::now()).is_zero() => {
+            Err(Failure::Away) if Instant::now() >= give_up_at => {
                 log::error!("{}: not settled before its lease ran out; the lease decides", held.info());
                 break;
             }
-            Err(Failure::Away) => std::thread::sleep(control.next_wait()),
+            Err(_) => std::thread::sleep(control.next_wait()),
         }
     }
     shared.settled(held);

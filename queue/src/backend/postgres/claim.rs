@@ -1,0 +1,110 @@
+use diesel::result::QueryResult;
+use diesel::sql_types::{Array, BigInt, Bool, Integer, Text, Uuid as SqlUuid};
+use diesel::{PgConnection, RunQueryDsl};
+use uuid::Uuid;
+
+use crate::backend::{ClaimRequest, ClaimStatements, ClaimedRow, Served, Waiting};
+use crate::schema::Schema;
+use crate::sql::{Bind, Sql, bind};
+
+// The clock is read in a sub-select, once: a volatile function cannot bound an index scan.
+const PROMOTE: &str = "
+    UPDATE leasehold.jobs AS j SET scheduled = false
+    WHERE j.id = ANY (ARRAY(
+        SELECT due.id FROM unnest($1) AS served (queue)
+        CROSS JOIN LATERAL (
+            SELECT id, run_at FROM leasehold.jobs
+            WHERE queue = served.queue AND scheduled AND run_at <= (SELECT pg_catalog.clock_timestamp())
+            ORDER BY run_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED
+        ) AS due
+        ORDER BY due.run_at LIMIT $2
+    )) AND j.state = 'ready' AND j.scheduled
+";
+
+// One look-up in `jobs_claim` for each thing that is served, so nothing else is stepped over. The array is built once:
+// a limit in a sub-select that is joined may be run again and take more rows than it says. Rows at the end of their
+// numbers are left out, for one of them would fail the claim of its neighbours. The claim makes itself durable, whatever
+// the session says: a claim that a crash forgets would be given to a second worker.
+const CLAIM: &str = "
+    UPDATE leasehold.jobs AS j SET
+        state = 'running', generation = j.generation + 1, lease_token = $5, attempt = j.attempt + 1, worker = $6, begun = $7,
+        lease_until = pg_catalog.clock_timestamp() + j.lease_ms * INTERVAL '1 millisecond'
+    WHERE j.id = ANY (ARRAY(
+        SELECT best.id FROM unnest($1, $2, $3) AS served (queue, kind, version)
+        CROSS JOIN LATERAL (
+            SELECT id, priority, run_at FROM leasehold.jobs
+            WHERE queue = served.queue AND kind = served.kind AND version = served.version AND state = 'ready' AND NOT scheduled
+              AND generation < 9223372036854775806 AND attempt < 2147483647
+            ORDER BY priority DESC, run_at, id LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED
+        ) AS best
+        ORDER BY best.priority DESC, best.run_at, best.id LIMIT $4
+    )) AND j.state = 'ready'
+    RETURNING j.id, j.queue, j.kind, j.version, j.payload::pg_catalog.text, j.attempt, j.max_attempts, j.generation, j.lease_ms,
+        j.idempotency_key,
+        pg_catalog.set_config('synchronous_commit', CASE pg_catalog.current_setting('synchronous_commit')
+            WHEN 'off' THEN 'on' ELSE pg_catalog.current_setting('synchronous_commit') END, true)
+";
+
+const FIND_CLAIMED: &str = "
+    SELECT id, queue, kind, version, payload::pg_catalog.text, attempt, max_attempts, generation, lease_ms, idempotency_key
+    FROM leasehold.jobs WHERE worker IS NOT NULL AND state = 'running' AND lease_token = $1
+";
+
+const WAITING: &str = "
+    WITH served AS MATERIALIZED (SELECT * FROM unnest($1, $2, $3) AS served (queue, kind, version)),
+    ready AS (
+        SELECT pg_catalog.count(*) AS jobs FROM served CROSS JOIN LATERAL (
+            SELECT 1 FROM leasehold.jobs AS j
+            WHERE j.queue = served.queue AND j.kind = served.kind AND j.version = served.version
+              AND j.state = 'ready' AND NOT j.scheduled
+        ) AS one
+    ),
+    running AS (
+        SELECT pg_catalog.count(*) AS jobs FROM leasehold.jobs AS j
+        WHERE j.worker IS NOT NULL AND j.state = 'running' AND (j.queue, j.kind, j.version) IN (SELECT * FROM served)
+    ),
+    scheduled AS (
+        SELECT pg_catalog.count(*) AS jobs, pg_catalog.min(one.run_at) AS next_at
+        FROM (SELECT DISTINCT queue FROM served) AS queues CROSS JOIN LATERAL (
+            SELECT j.run_at FROM leasehold.jobs AS j
+            WHERE j.queue = queues.queue AND j.scheduled AND (j.queue, j.kind, j.version) IN (SELECT * FROM served)
+        ) AS one
+    )
+    SELECT ready.jobs AS ready, running.jobs AS running, scheduled.jobs AS scheduled,
+        greatest(0, pg_catalog.ceil(extract(epoch FROM scheduled.next_at - pg_catalog.clock_timestamp()) * 1000)::bigint)
+            AS next_due_ms
+    FROM ready, running, scheduled
+";
+
+type Serves<'s> = (Bind<Array<Text>, Vec<&'s str>>, Bind<Array<Text>, Vec<&'s str>>, Bind<Array<Integer>, Vec<i32>>);
+
+fn bind_serves(serves: &[Served]) -> Serves<'_> {
+    (
+        bind(serves.iter().map(|served| served.queue.as_str()).collect()),
+        bind(serves.iter().map(|served| served.kind.as_str()).collect()),
+        bind(serves.iter().map(|served| served.version).collect()),
+    )
+}
+
+impl ClaimStatements for PgConnection {
+    fn promote(&mut self, schema: &Schema, queues: &[String], limit: i64) -> QueryResult<usize> {
+        Sql(schema.render(PROMOTE), (bind::<Array<Text>, _>(queues), bind::<BigInt, _>(limit))).execute(self)
+    }
+
+    fn claim(&mut self, schema: &Schema, request: &ClaimRequest<'_>) -> QueryResult<Vec<ClaimedRow>> {
+        let (queues, kinds, versions) = bind_serves(request.serves);
+        let token = bind::<SqlUuid, _>(request.lease_token);
+        let worker = bind::<SqlUuid, _>(request.worker);
+        let binds =
+            (queues, kinds, versions, bind::<BigInt, _>(request.limit), token, worker, bind::<Bool, _>(request.begun));
+        Sql(schema.render(CLAIM), binds).load(self)
+    }
+
+    fn find_claimed(&mut self, schema: &Schema, lease_token: Uuid) -> QueryResult<Vec<ClaimedRow>> {
+        Sql(schema.render(FIND_CLAIMED), (bind::<SqlUuid, _>(lease_token),)).load(self)
+    }
+
+    fn waiting(&mut self, schema: &Schema, serves: &[Served]) -> QueryResult<Waiting> {
+        Sql(schema.render(WAITING), bind_serves(serves)).get_result(self)
+    }
+}

@@ -1,0 +1,85 @@
+use diesel::result::{OptionalExtension, QueryResult};
+use diesel::sql_types::{BigInt, Bool, Uuid as SqlUuid};
+use diesel::{PgConnection, QueryableByName, RunQueryDsl};
+
+use crate::backend::{CommitStatements, Completion, Ownership};
+use crate::lease::Fence;
+use crate::schema::Schema;
+use crate::sql::{Sql, bind};
+
+// The mark is asked for in the same statement: after a raw COMMIT in the closure, the completion would pass in a
+// transaction of its own, and the closure's writes would stand whatever becomes of it.
+const COMPLETE: &str = concat!(
+    "WITH ended AS (
+        DELETE FROM leasehold.jobs
+        WHERE id = $1 AND generation = $2 AND lease_token = $3 AND state = 'running'
+          AND pg_catalog.current_setting('in_commit.leasehold', true) = 'on'
+        RETURNING *
+    ),
+    ",
+    moved!(state: "'completed'", generation: "e.generation", reason: "NULL"),
+    " SELECT id FROM moved"
+);
+
+// The clock is compared outside of the statement part that waits for the lock. In one WHERE with the fence it would be
+// read before the wait, and not again unless the row has changed.
+const COMPLETE_STRICTLY: &str = concat!(
+    "WITH locked AS MATERIALIZED (
+        SELECT id, lease_until FROM leasehold.jobs
+        WHERE id = $1 AND generation = $2 AND lease_token = $3 AND state = 'running'
+          AND pg_catalog.current_setting('in_commit.leasehold', true) = 'on'
+        FOR NO KEY UPDATE
+    ),
+    ended AS (
+        DELETE FROM leasehold.jobs AS j USING locked AS l
+        WHERE j.id = $1 AND j.generation = $2 AND j.lease_token = $3 AND j.state = 'running'
+          AND l.lease_until > pg_catalog.clock_timestamp()
+        RETURNING j.*
+    ),
+    ",
+    moved!(state: "'completed'", generation: "e.generation", reason: "NULL"),
+    " SELECT id FROM moved"
+);
+
+const IS_MARKED: &str = "SELECT coalesce(pg_catalog.current_setting('in_commit.leasehold', true) = 'on', false) AS marked";
+
+const LOCK_OWNERSHIP: &str = "
+    SELECT state, generation, lease_token::pg_catalog.text FROM leasehold.jobs WHERE id = $1 FOR NO KEY UPDATE
+";
+
+const OWNERSHIP: &str = "
+    SELECT state, generation, lease_token::pg_catalog.text FROM leasehold.jobs WHERE id = $1
+    UNION ALL
+    SELECT state, generation, lease_token::pg_catalog.text FROM leasehold.finished_jobs WHERE id = $1
+    LIMIT 1
+";
+
+#[derive(QueryableByName)]
+struct Mark {
+    #[diesel(sql_type = Bool)]
+    marked: bool,
+}
+
+impl CommitStatements for PgConnection {
+    fn complete(&mut self, schema: &Schema, fence: &Fence, strict: bool) -> QueryResult<Completion> {
+        let text = if strict { COMPLETE_STRICTLY } else { COMPLETE };
+        let binds = (
+            bind::<BigInt, _>(fence.id),
+            bind::<BigInt, _>(fence.generation),
+            bind::<SqlUuid, _>(fence.lease_token),
+        );
+        if Sql(schema.render(text), binds).execute(self)? == 1 {
+            return Ok(Completion::Completed);
+        }
+        let Mark { marked } = Sql(IS_MARKED, ()).get_result(self)?;
+        Ok(if marked { Completion::Refused } else { Completion::Ended })
+    }
+
+    fn lock_ownership(&mut self, schema: &Schema, id: i64) -> QueryResult<Option<Ownership>> {
+        Sql(schema.render(LOCK_OWNERSHIP), (bind::<BigInt, _>(id),)).get_result(self).optional()
+    }
+
+    fn ownership(&mut self, schema: &Schema, id: i64) -> QueryResult<Option<Ownership>> {
+        Sql(schema.render(OWNERSHIP), (bind::<BigInt, _>(id),)).get_result(self).optional()
+    }
+}

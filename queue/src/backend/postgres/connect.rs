@@ -1,0 +1,168 @@
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::Duration;
+
+use crossbeam_channel::Receiver;
+use diesel::connection::{AnsiTransactionManager, CacheSize, Connection, SimpleConnection, TransactionManager};
+use diesel::result::{ConnectionError, QueryResult};
+use diesel::sql_types::{Integer, Nullable, Text};
+use diesel::{ConnectionResult, PgConnection, QueryableByName, RunQueryDsl};
+
+use super::conninfo::with_limits;
+use crate::backend::{Connect, ConnectionSettings, Isolation, ServerError, WriteGate};
+use crate::commit::{depth, roll_back_to};
+use crate::sql::Sql;
+
+/// For our own statements alone, so never on a connection of the handlers' pool.
+///
+/// - One plan for each statement, made once. Left to itself the server plans a bound `LIMIT` anew at every call.
+/// - Without the costs by which such a plan, made while the tables were empty, would read them whole ever after.
+///   Those costs would also start the just-in-time compiler for a plain count.
+/// - A database that asks for more isolation by default would fail the queue's statements with conflicts that their own
+///   row locks and fences already exclude.
+/// - A lock that somebody else keeps must not stop the thread that settles everybody's jobs.
+const CONTROL: &str = "
+    SET plan_cache_mode = force_generic_plan;
+    SET enable_seqscan = off;
+    SET enable_bitmapscan = off;
+    SET jit = off;
+    SET default_transaction_isolation = 'read committed';
+    SET lock_timeout = '5s';
+";
+
+const SERVER: &str = "
+    SELECT pg_catalog.current_setting('server_version') AS version,
+        pg_catalog.current_setting('server_version_num')::integer AS number,
+        pg_catalog.current_setting('fsync', true) AS fsync,
+        pg_catalog.current_setting('full_page_writes', true) AS full_page_writes,
+        pg_catalog.current_setting('synchronous_commit', true) AS synchronous_commit
+";
+
+const OLDEST: i32 = 130_000;
+
+#[derive(QueryableByName)]
+struct Server {
+    #[diesel(sql_type = Text)]
+    version: String,
+    #[diesel(sql_type = Integer)]
+    number: i32,
+    #[diesel(sql_type = Nullable<Text>)]
+    fsync: Option<String>,
+    #[diesel(sql_type = Nullable<Text>)]
+    full_page_writes: Option<String>,
+    #[diesel(sql_type = Nullable<Text>)]
+    synchronous_commit: Option<String>,
+}
+
+impl Connect for PgConnection {
+    fn connect(url: &str, settings: &ConnectionSettings) -> ConnectionResult<Self> {
+        let mut conn = <Self as Connection>::establish(&with_limits(url))?;
+        let configured = conn.configure(settings).and_then(|()| match settings.transaction_pooler {
+            true => Ok(()),
+            false => conn.batch_execute(CONTROL),
+        });
+        configured.map_err(ConnectionError::CouldntSetupConfiguration)?;
+        Ok(conn)
+    }
+
+    fn pool_url(url: &str) -> String {
+        with_limits(url)
+    }
+
+    fn configure(&mut self, settings: &ConnectionSettings) -> QueryResult<()> {
+        if settings.transaction_pooler {
+            // A setting would stay with a server that others use, and a prepared statement would be missing on the next.
+            // Without its cache Diesel parses, binds and runs in one step, which a pooler keeps on one server.
+            self.set_prepared_statement_cache_size(CacheSize::Disabled);
+            return Ok(());
+        }
+        self.batch_execute(&format!("SET idle_in_transaction_session_timeout = {}", millis(settings.idle_in_transaction)))
+    }
+
+    fn check_server(&mut self, allow_unsafe: bool) -> Result<Vec<String>, ServerError> {
+        let server: Server = Sql(SERVER, ()).get_result(self)?;
+        if server.number < OLDEST {
+            return Err(ServerError::TooOld { found: server.version, needed: "13" });
+        }
+        let mut warnings = Vec::new();
+        for (name, value) in [("fsync", &server.fsync), ("full_page_writes", &server.full_page_writes)] {
+            if value.as_deref() != Some("off") {
+                continue;
+            }
+            let setting = format!("{name} = off");
+            if !allow_unsafe {
+                let remedy = "turn it on in postgresql.conf, or allow an unsafe server where nothing is worth keeping";
+                return Err(ServerError::Unsafe { setting, remedy });
+            }
+            warnings.push(format!("{setting}: a crash may lose or tear what was committed"));
+        }
+        if server.synchronous_commit.as_deref() == Some("off") {
+            let told = "claims are durable all the same, but a crash may lose acknowledged completions and enqueues";
+            warnings.push(format!("synchronous_commit = off: {told}"));
+        }
+        Ok(warnings)
+    }
+
+    fn begin_commit(&mut self, isolation: Option<Isolation>, settings: &ConnectionSettings) -> QueryResult<()> {
+        // It is gone with the transaction, also after a raw COMMIT or ROLLBACK of which Diesel knows nothing.
+        const MARK: &str = "SET LOCAL in_commit.leasehold = 'on'";
+        if depth(self)? > 0 {
+            AnsiTransactionManager::begin_transaction(self)?;
+            return self.batch_execute(MARK);
+        }
+        let level = match isolation {
+            None => "",
+            Some(Isolation::ReadCommitted) => " ISOLATION LEVEL READ COMMITTED",
+            Some(Isolation::RepeatableRead) => " ISOLATION LEVEL REPEATABLE READ",
+            Some(Isolation::Serializable) => " ISOLATION LEVEL SERIALIZABLE",
+        };
+        let idle = millis(settings.idle_in_transaction);
+        let begin = format!("BEGIN{level}; {MARK}; SET LOCAL idle_in_transaction_session_timeout = {idle}");
+        AnsiTransactionManager::begin_transaction_sql(self, &begin)
+    }
+
+    fn begin_write(&mut self) -> QueryResult<()> {
+        // An enqueue that met a key looks again for its holder, and must see what was committed meanwhile.
+        AnsiTransactionManager::begin_transaction_sql(self, "BEGIN ISOLATION LEVEL READ COMMITTED")
+    }
+
+    fn begin_resolve(&mut self) -> QueryResult<()> {
+        let begin = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '1s'";
+        AnsiTransactionManager::begin_transaction_sql(self, begin)
+    }
+
+    fn read_only<T, E>(&mut self, reads: impl FnOnce(&mut Self) -> Result<T, E>) -> QueryResult<Result<T, E>> {
+        let before = depth(self)?;
+        if before == 0 {
+            AnsiTransactionManager::begin_transaction_sql(self, "BEGIN READ ONLY")?;
+        } else {
+            AnsiTransactionManager::begin_transaction(self)?;
+            self.batch_execute("SET LOCAL transaction_read_only = on")?;
+        }
+        let answer = catch_unwind(AssertUnwindSafe(|| reads(self)));
+        let left = if before == 0 {
+            // In SQL, since Diesel knows nothing of one that the reads began by a raw BEGIN.
+            self.batch_execute("ROLLBACK")
+        } else {
+            roll_back_to(self, before);
+            Ok(())
+        };
+        match answer {
+            Ok(answer) => left.map(|()| answer),
+            Err(panic) => resume_unwind(panic),
+        }
+    }
+
+    fn write_gate(_: &str) -> WriteGate {
+        WriteGate::default()
+    }
+
+    fn wait_for_change(&mut self, _seen: &mut i64, wake: &Receiver<()>, timeout: Duration) {
+        // Nothing hangs on why it ended: the caller looks for jobs in any case.
+        let _ = wake.recv_timeout(timeout);
+    }
+}
+
+/// Milliseconds as the server's settings take them. A number, so it needs no quoting where nothing can be bound.
+fn millis(duration: Duration) -> i32 {
+    i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
+}

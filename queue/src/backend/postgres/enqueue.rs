@@ -1,0 +1,132 @@
+use diesel::result::QueryResult;
+use diesel::sql_types::{Array, BigInt, Integer, Nullable, SmallInt, Text};
+use diesel::{PgConnection, RunQueryDsl};
+
+use crate::backend::{EnqueueStatements, KeyHolder, NewJob, NewKey, RunAt};
+use crate::schema::Schema;
+use crate::sql::{Bind, Id, Sql, bind};
+
+// One clock reading for all rows: equal run times fall back to the order of the ids, which is that of the jobs. Listeners
+// are told by the same statement; of equal notifications in one transaction the server delivers one.
+const INSERT: &str = "
+    WITH inserted AS (
+        INSERT INTO leasehold.jobs (queue, kind, version, payload, priority, run_at, scheduled, max_attempts, lease_ms,
+            idempotency_key, unique_key)
+        SELECT queue, kind, version, payload::pg_catalog.json, priority, due, due > at, max_attempts, lease_ms,
+            coalesce(idempotency_key, pg_catalog.gen_random_uuid()::pg_catalog.text), unique_key
+        FROM (
+            SELECT given.*, clock.at, coalesce(
+                TIMESTAMP WITH TIME ZONE 'epoch' + at_ms * INTERVAL '1 millisecond',
+                clock.at + after_ms * INTERVAL '1 millisecond'
+            ) AS due
+            FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) WITH ORDINALITY AS given (queue, kind, version, payload,
+                priority, after_ms, at_ms, max_attempts, lease_ms, idempotency_key, unique_key, position)
+            CROSS JOIN (SELECT pg_catalog.clock_timestamp() AS at) AS clock
+        ) AS job
+        ORDER BY position
+        RETURNING id, queue
+    )
+    SELECT id, pg_catalog.pg_notify('leasehold', queue) FROM inserted ORDER BY id
+";
+
+// In the order of the keys, so that two calls which want the same keys wait for each other in one direction only.
+const TAKE_KEYS: &str = "
+    INSERT INTO leasehold.unique_keys (key, job_id, fingerprint, expires_at)
+    SELECT key, job_id, fingerprint, pg_catalog.clock_timestamp() + keep_ms * INTERVAL '1 millisecond'
+    FROM unnest($1, $2, $3, $4) AS given (key, job_id, fingerprint, keep_ms)
+    ORDER BY key
+    ON CONFLICT (key) DO NOTHING
+    RETURNING key
+";
+
+const DROP_EXPIRED_KEYS: &str = "
+    WITH expired AS MATERIALIZED (
+        SELECT key FROM leasehold.unique_keys
+        WHERE key = ANY ($1) AND expires_at <= pg_catalog.clock_timestamp()
+        ORDER BY key FOR NO KEY UPDATE
+    )
+    DELETE FROM leasehold.unique_keys
+    WHERE key = ANY (ARRAY(SELECT key FROM expired)) AND expires_at <= pg_catalog.clock_timestamp()
+";
+
+const KEY_HOLDERS: &str = "SELECT key, job_id, fingerprint FROM leasehold.unique_keys WHERE key = ANY ($1)";
+
+// Keys are found by the text under which they are stored (the enqueue hashes idempotency keys), since there is no index
+// on the job.
+const WITHDRAW: &str = "
+    WITH withdrawn AS (
+        DELETE FROM leasehold.jobs WHERE id = ANY ($1) AND state = 'ready' AND generation = 0
+        RETURNING id, unique_key, idempotency_key
+    ),
+    stored AS MATERIALIZED (
+        SELECT unique_key AS key FROM withdrawn WHERE unique_key IS NOT NULL
+        UNION ALL
+        SELECT 'idempotency:' || pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(idempotency_key, 'UTF8')), 'hex')
+        FROM withdrawn
+    ),
+    freed AS (
+        DELETE FROM leasehold.unique_keys AS k
+        WHERE k.key = ANY (ARRAY(SELECT key FROM stored)) AND k.job_id = ANY (ARRAY(SELECT id FROM withdrawn))
+    )
+    SELECT id FROM withdrawn
+";
+
+#[derive(diesel::QueryableByName)]
+struct Key {
+    #[diesel(sql_type = Text)]
+    key: String,
+}
+
+/// One column of many rows.
+fn column<'r, ST, R, V>(rows: &'r [R], value: impl Fn(&'r R) -> V) -> Bind<Array<ST>, Vec<V>> {
+    bind(rows.iter().map(value).collect())
+}
+
+impl EnqueueStatements for PgConnection {
+    fn insert(&mut self, schema: &Schema, jobs: &[NewJob]) -> QueryResult<Vec<i64>> {
+        let binds = (
+            column::<Text, _, _>(jobs, |job| job.queue.as_str()),
+            column::<Text, _, _>(jobs, |job| job.kind),
+            column::<Integer, _, _>(jobs, |job| job.version),
+            column::<Text, _, _>(jobs, |job| job.payload.as_str()),
+            column::<SmallInt, _, _>(jobs, |job| job.priority),
+            column::<Nullable<BigInt>, _, _>(jobs, |job| match job.run_at {
+                RunAt::After(ms) => Some(ms),
+                RunAt::At(_) => None,
+            }),
+            column::<Nullable<BigInt>, _, _>(jobs, |job| match job.run_at {
+                RunAt::After(_) => None,
+                RunAt::At(ms) => Some(ms),
+            }),
+            column::<Integer, _, _>(jobs, |job| job.max_attempts),
+            column::<BigInt, _, _>(jobs, |job| job.lease_ms),
+            column::<Nullable<Text>, _, _>(jobs, |job| job.idempotency_key.as_deref()),
+            column::<Nullable<Text>, _, _>(jobs, |job| job.unique_key.as_deref()),
+        );
+        let ids: Vec<Id> = Sql(schema.render(INSERT), binds).load(self)?;
+        Ok(ids.into_iter().map(|row| row.id).collect())
+    }
+
+    fn take_keys(&mut self, schema: &Schema, keys: &[NewKey]) -> QueryResult<Vec<String>> {
+        let binds = (
+            column::<Text, _, _>(keys, |key| key.key.as_str()),
+            column::<BigInt, _, _>(keys, |key| key.job_id),
+            column::<Text, _, _>(keys, |key| key.fingerprint.as_str()),
+            column::<Nullable<BigInt>, _, _>(keys, |key| key.keep_ms),
+        );
+        let taken: Vec<Key> = Sql(schema.render(TAKE_KEYS), binds).load(self)?;
+        Ok(taken.into_iter().map(|row| row.key).collect())
+    }
+
+    fn drop_expired_keys(&mut self, schema: &Schema, keys: &[String]) -> QueryResult<usize> {
+        Sql(schema.render(DROP_EXPIRED_KEYS), (bind::<Array<Text>, _>(keys),)).execute(self)
+    }
+
+    fn key_holders(&mut self, schema: &Schema, keys: &[String]) -> QueryResult<Vec<KeyHolder>> {
+        Sql(schema.render(KEY_HOLDERS), (bind::<Array<Text>, _>(keys),)).load(self)
+    }
+
+    fn withdraw(&mut self, schema: &Schema, ids: &[i64]) -> QueryResult<usize> {
+        Sql(schema.render(WITHDRAW), (bind::<Array<BigInt>, _>(ids),)).execute(self)
+    }
+}

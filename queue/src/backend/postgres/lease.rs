@@ -1,0 +1,53 @@
+use diesel::result::QueryResult;
+use diesel::{PgConnection, RunQueryDsl};
+
+use super::bind_fences;
+use crate::backend::{Beat, LeaseStatements};
+use crate::lease::Fence;
+use crate::schema::Schema;
+use crate::sql::{Id, Sql};
+
+const BEGIN: &str = concat!(
+    "WITH ",
+    locked!("FOR NO KEY UPDATE"),
+    " UPDATE leasehold.jobs AS j SET begun = true FROM locked AS l WHERE ",
+    under_the_fence!(),
+    " RETURNING j.id"
+);
+
+// A row that its own commit has locked is neither waited for nor called lost: `held` answers from the snapshot, and
+// `renewed` has those that were free. The sweep skips locked rows, too, so nobody takes such a row meanwhile. The new end
+// is counted from now alone: were it the later of two ends, a wrong one far in the future would stay.
+const HEARTBEAT: &str = concat!(
+    "WITH held AS MATERIALIZED (
+        SELECT mine.* FROM unnest($1, $2, $3) AS asked (id, generation, lease_token)
+        CROSS JOIN LATERAL (
+            SELECT j.id, j.cancel_requested_at IS NOT NULL AS cancel_requested FROM leasehold.jobs AS j
+            WHERE j.id = asked.id AND j.generation = asked.generation AND j.lease_token = asked.lease_token
+              AND j.state = 'running'
+        ) AS mine
+    ),
+    ",
+    locked!("FOR NO KEY UPDATE SKIP LOCKED"),
+    ",
+    renewed AS (
+        UPDATE leasehold.jobs AS j SET lease_until = pg_catalog.clock_timestamp() + j.lease_ms * INTERVAL '1 millisecond'
+        FROM locked AS l WHERE ",
+    under_the_fence!(),
+    "
+        RETURNING j.id, j.cancel_requested_at IS NOT NULL AS cancel_requested
+    )
+    SELECT h.id, r.id IS NOT NULL AS renewed, coalesce(r.cancel_requested, h.cancel_requested) AS cancel_requested
+    FROM held AS h LEFT JOIN renewed AS r ON r.id = h.id"
+);
+
+impl LeaseStatements for PgConnection {
+    fn begin(&mut self, schema: &Schema, fences: &[Fence]) -> QueryResult<Vec<i64>> {
+        let begun: Vec<Id> = Sql(schema.render(BEGIN), bind_fences(fences)).load(self)?;
+        Ok(begun.into_iter().map(|row| row.id).collect())
+    }
+
+    fn heartbeat(&mut self, schema: &Schema, fences: &[Fence]) -> QueryResult<Vec<Beat>> {
+        Sql(schema.render(HEARTBEAT), bind_fences(fences)).load(self)
+    }
+}

@@ -1,0 +1,132 @@
+use diesel::result::QueryResult;
+use diesel::sql_types::{BigInt, Nullable, Text, Uuid as SqlUuid};
+use diesel::{PgConnection, RunQueryDsl};
+
+use super::bind_fences;
+use crate::backend::{End, PutBack, SettleStatements};
+use crate::lease::Fence;
+use crate::schema::Schema;
+use crate::sql::{Id, Sql, bind};
+
+const FINISH: &str = concat!(
+    "WITH ",
+    locked!("FOR NO KEY UPDATE"),
+    ",
+    ended AS (
+        DELETE FROM leasehold.jobs AS j USING locked AS l WHERE ",
+    under_the_fence!(),
+    " RETURNING j.*
+    ),
+    ",
+    moved!(state: "'completed'", generation: "e.generation", reason: "NULL"),
+    " SELECT id FROM moved"
+);
+
+// The token stays: a worker whose answer was lost finds by it that this was its own write. An attempt given back stops at
+// zero, so that a row which was changed by hand can be put back, too.
+const PUT_BACK: &str = concat!(
+    "WITH ready AS (
+        UPDATE leasehold.jobs SET state = 'ready', generation = generation + $4, attempt = greatest(attempt - $5, 0)::integer,
+            run_at = pg_catalog.clock_timestamp() + $6 * INTERVAL '1 millisecond', scheduled = $6 > 0,
+            lease_until = NULL, worker = NULL, begun = false
+        WHERE id = $1 AND generation = $2 AND lease_token = $3 AND state = 'running'
+        RETURNING id, (attempt + $5)::integer AS attempt
+    ),
+    ",
+    noted!("SELECT id, $2, attempt, $7, $8 FROM ready WHERE $7 IS NOT NULL"),
+    " SELECT id FROM ready"
+);
+
+const END: &str = concat!(
+    "WITH ended AS (
+        DELETE FROM leasehold.jobs WHERE id = $1 AND generation = $2 AND lease_token = $3 AND state = 'running' RETURNING *
+    ),
+    ",
+    moved!(state: "$4", generation: "e.generation + $5", reason: "$6"),
+    ", ",
+    noted!("SELECT id, $2, attempt, $7, $8 FROM ended WHERE $7 IS NOT NULL"),
+    " SELECT id FROM moved"
+);
+
+const RELEASE: &str = concat!(
+    "WITH ",
+    locked!("FOR NO KEY UPDATE"),
+    " UPDATE leasehold.jobs AS j SET state = 'ready', attempt = greatest(j.attempt - 1, 0), lease_until = NULL, worker = NULL
+        FROM locked AS l WHERE NOT j.begun AND ",
+    under_the_fence!(),
+    " RETURNING j.id"
+);
+
+// Whoever cancels has no fence of its own, so it presents what it read under the lock.
+const REQUEST_CANCEL: &str = "
+    WITH locked AS MATERIALIZED (
+        SELECT id, generation, lease_token FROM leasehold.jobs WHERE id = $1 AND state = 'running' FOR NO KEY UPDATE
+    )
+    UPDATE leasehold.jobs AS j SET cancel_requested_at = coalesce(j.cancel_requested_at, pg_catalog.clock_timestamp())
+    FROM locked AS l
+    WHERE j.id = $1 AND j.generation = l.generation AND j.lease_token = l.lease_token AND j.state = 'running'
+";
+
+const CANCEL: &str = concat!(
+    "WITH locked AS MATERIALIZED (
+        SELECT id, generation, lease_token, state FROM leasehold.jobs WHERE id = $1 FOR NO KEY UPDATE
+    ),
+    ended AS (
+        DELETE FROM leasehold.jobs AS j USING locked AS l
+        WHERE j.id = $1 AND j.generation = l.generation AND j.lease_token IS NOT DISTINCT FROM l.lease_token AND j.state = l.state
+        RETURNING j.*
+    ),
+    ",
+    moved!(state: "'cancelled'", generation: "e.generation + 1", reason: "$2"),
+    " SELECT id FROM moved"
+);
+
+fn ids(rows: Vec<Id>) -> Vec<i64> {
+    rows.into_iter().map(|row| row.id).collect()
+}
+
+impl SettleStatements for PgConnection {
+    fn finish(&mut self, schema: &Schema, fences: &[Fence]) -> QueryResult<Vec<i64>> {
+        Sql(schema.render(FINISH), bind_fences(fences)).load(self).map(ids)
+    }
+
+    fn put_back(&mut self, schema: &Schema, fence: &Fence, how: &PutBack) -> QueryResult<usize> {
+        let binds = (
+            bind::<BigInt, _>(fence.id),
+            bind::<BigInt, _>(fence.generation),
+            bind::<SqlUuid, _>(fence.lease_token),
+            bind::<BigInt, _>(i64::from(how.takes_away)),
+            bind::<BigInt, _>(i64::from(!how.uses_attempt)),
+            bind::<BigInt, _>(how.delay_ms),
+            bind::<Nullable<Text>, _>(how.error.as_ref().map(|error| error.cause)),
+            bind::<Nullable<Text>, _>(how.error.as_ref().map(|error| error.error.as_str())),
+        );
+        Sql(schema.render(PUT_BACK), binds).execute(self)
+    }
+
+    fn end(&mut self, schema: &Schema, fence: &Fence, how: &End) -> QueryResult<usize> {
+        let binds = (
+            bind::<BigInt, _>(fence.id),
+            bind::<BigInt, _>(fence.generation),
+            bind::<SqlUuid, _>(fence.lease_token),
+            bind::<Text, _>(how.state),
+            bind::<BigInt, _>(i64::from(how.takes_away)),
+            bind::<Nullable<Text>, _>(how.reason.as_deref()),
+            bind::<Nullable<Text>, _>(how.error.as_ref().map(|error| error.cause)),
+            bind::<Nullable<Text>, _>(how.error.as_ref().map(|error| error.error.as_str())),
+        );
+        Sql(schema.render(END), binds).execute(self)
+    }
+
+    fn release(&mut self, schema: &Schema, fences: &[Fence]) -> QueryResult<Vec<i64>> {
+        Sql(schema.render(RELEASE), bind_fences(fences)).load(self).map(ids)
+    }
+
+    fn request_cancel(&mut self, schema: &Schema, id: i64) -> QueryResult<usize> {
+        Sql(schema.render(REQUEST_CANCEL), (bind::<BigInt, _>(id),)).execute(self)
+    }
+
+    fn cancel(&mut self, schema: &Schema, id: i64, reason: &str) -> QueryResult<usize> {
+        Sql(schema.render(CANCEL), (bind::<BigInt, _>(id), bind::<Text, _>(reason))).execute(self)
+    }
+}

@@ -1,0 +1,69 @@
+use diesel::result::QueryResult;
+use diesel::sql_types::BigInt;
+use diesel::{PgConnection, RunQueryDsl};
+
+use crate::backend::{SweepStatements, Swept};
+use crate::schema::Schema;
+use crate::sql::{Sql, bind};
+
+// Read from `jobs_held`, the few rows that somebody has, and fenced on what was read under the lock. A row at the end of
+// its numbers is left out, for it would fail the sweep of its neighbours. The generation grows at once, so the old owner
+// is refused even before somebody claims the job. Jobs go to the end that they had coming: one that was asked to stop
+// does not run again, and one that began and has used up its attempts may be what kills its worker.
+const SWEEP: &str = concat!(
+    "WITH expired AS MATERIALIZED (
+        SELECT id, generation, lease_token, attempt, begun, CASE
+            WHEN cancel_requested_at IS NOT NULL THEN 'cancelled'
+            WHEN begun AND attempt >= max_attempts THEN 'discarded'
+            ELSE 'ready' END AS fate
+        FROM leasehold.jobs
+        WHERE worker IS NOT NULL AND state = 'running' AND lease_until < pg_catalog.clock_timestamp()
+          AND generation < 9223372036854775806
+        ORDER BY id LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED
+    ),
+    ready AS (
+        UPDATE leasehold.jobs AS j SET state = 'ready', generation = j.generation + 1,
+            attempt = CASE WHEN j.begun THEN j.attempt ELSE greatest(j.attempt - 1, 0) END,
+            lease_until = NULL, worker = NULL, begun = false
+        FROM expired AS x
+        WHERE j.id = ANY (ARRAY(SELECT id FROM expired WHERE fate = 'ready'))
+          AND j.id = x.id AND j.generation = x.generation AND j.lease_token = x.lease_token AND j.state = 'running'
+        RETURNING j.id, j.queue, j.kind, j.attempt, j.generation, j.state
+    ),
+    ended AS (
+        DELETE FROM leasehold.jobs AS j USING expired AS x
+        WHERE j.id = ANY (ARRAY(SELECT id FROM expired WHERE fate <> 'ready'))
+          AND j.id = x.id AND j.generation = x.generation AND j.lease_token = x.lease_token AND j.state = 'running'
+        RETURNING j.*, x.fate
+    ),
+    ",
+    moved!(state: "e.fate", generation: "e.generation + 1", reason: "'lease expired'"),
+    ", ",
+    noted!(
+        "SELECT x.id, x.generation, x.attempt, 'lease expired', 'the lease ran out without a heartbeat'
+                FROM expired AS x WHERE x.begun"
+    ),
+    "
+    SELECT id, queue, kind, attempt, generation, state FROM ready
+    UNION ALL
+    SELECT id, queue, kind, attempt, generation, state FROM moved"
+);
+
+const SWEEP_KEYS: &str = "
+    DELETE FROM leasehold.unique_keys
+    WHERE key = ANY (ARRAY(
+        SELECT key FROM leasehold.unique_keys
+        WHERE expires_at IS NOT NULL AND expires_at <= (SELECT pg_catalog.clock_timestamp())
+        ORDER BY expires_at LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED
+    )) AND expires_at <= pg_catalog.clock_timestamp()
+";
+
+impl SweepStatements for PgConnection {
+    fn sweep(&mut self, schema: &Schema, limit: i64) -> QueryResult<Vec<Swept>> {
+        Sql(schema.render(SWEEP), (bind::<BigInt, _>(limit),)).load(self)
+    }
+
+    fn sweep_keys(&mut self, schema: &Schema, limit: i64) -> QueryResult<usize> {
+        Sql(schema.render(SWEEP_KEYS), (bind::<BigInt, _>(limit),)).execute(self)
+    }
+}

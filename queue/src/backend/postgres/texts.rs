@@ -1,0 +1,93 @@
+//! Parts of statements that several of them share. Macros, because statement texts are constants.
+
+/// Rows locked in id order, each under its own fence (`$1`, `$2`, `$3`: ids, generations, tokens). The write that follows
+/// names the fence again, from here: what a lock protects is the row as it was after the wait.
+macro_rules! locked {
+    ($lock:literal) => {
+        concat!(
+            "locked AS MATERIALIZED (
+                SELECT mine.id, mine.generation, mine.lease_token
+                FROM (SELECT * FROM unnest($1, $2, $3) AS given (id, generation, lease_token) ORDER BY id) AS asked
+                CROSS JOIN LATERAL (
+                    SELECT j.id, j.generation, j.lease_token FROM leasehold.jobs AS j
+                    WHERE j.id = asked.id AND j.generation = asked.generation AND j.lease_token = asked.lease_token
+                      AND j.state = 'running'
+                    ",
+            $lock,
+            "
+                ) AS mine
+            )"
+        )
+    };
+}
+
+/// The fence of a write whose rows are in `locked` (as `l`).
+macro_rules! under_the_fence {
+    () => {
+        "j.id = ANY (ARRAY(SELECT id FROM locked))
+         AND j.id = l.id AND j.generation = l.generation AND j.lease_token = l.lease_token AND j.state = 'running'"
+    };
+}
+
+/// Moves the rows of `ended` to `finished_jobs` and frees their unique keys; follows on a `WITH`. A row that is there
+/// already (an id that was given twice, after a sequence was set back) is overwritten: it must not fail its neighbours.
+macro_rules! moved {
+    (state: $state:literal, generation: $generation:literal, reason: $reason:literal) => {
+        concat!(
+            "freed AS (
+                DELETE FROM leasehold.unique_keys AS k
+                WHERE k.key = ANY (ARRAY(SELECT e.unique_key FROM ended AS e WHERE e.unique_key IS NOT NULL))
+                  AND k.job_id = ANY (ARRAY(SELECT e.id FROM ended AS e))
+            ),
+            moved AS (
+                INSERT INTO leasehold.finished_jobs
+                    (id, queue, kind, version, payload, priority, run_at, attempt, max_attempts, lease_token, lease_ms,
+                     idempotency_key, unique_key, created_at, state, generation, reason)
+                SELECT e.id, e.queue, e.kind, e.version, e.payload, e.priority, e.run_at, e.attempt, e.max_attempts,
+                    e.lease_token, e.lease_ms, e.idempotency_key, e.unique_key, e.created_at, ",
+            $state,
+            ", ",
+            $generation,
+            ", ",
+            $reason,
+            " FROM ended AS e
+                ON CONFLICT (id) DO UPDATE SET
+                    (queue, kind, version, payload, priority, run_at, attempt, max_attempts, lease_token, lease_ms,
+                     idempotency_key, unique_key, created_at, state, generation, reason, finished_at)
+                    = ROW (excluded.queue, excluded.kind, excluded.version, excluded.payload, excluded.priority,
+                     excluded.run_at, excluded.attempt, excluded.max_attempts, excluded.lease_token, excluded.lease_ms,
+                     excluded.idempotency_key, excluded.unique_key, excluded.created_at, excluded.state,
+                     excluded.generation, excluded.reason, excluded.finished_at)
+                RETURNING id, queue, kind, attempt, generation, state
+            )"
+        )
+    };
+}
+
+/// Notes failed attempts and keeps the newest 100 of each job: the 99 newest of those before, and this one, which the
+/// statement itself cannot see yet. Follows on a `WITH`.
+macro_rules! noted {
+    ($failed:literal) => {
+        concat!(
+            "noted AS (
+                INSERT INTO leasehold.job_errors (job_id, generation, attempt, cause, error) ",
+            $failed,
+            "
+                ON CONFLICT (job_id, generation) DO NOTHING
+                RETURNING job_id
+            ),
+            oldest AS MATERIALIZED (
+                SELECT n.job_id, cut.generation FROM noted AS n
+                CROSS JOIN LATERAL (
+                    SELECT x.generation FROM leasehold.job_errors AS x
+                    WHERE x.job_id = n.job_id ORDER BY x.generation DESC OFFSET 99 LIMIT 1
+                ) AS cut
+            ),
+            trimmed AS (
+                DELETE FROM leasehold.job_errors AS x
+                WHERE x.job_id = ANY (ARRAY(SELECT o.job_id FROM oldest AS o))
+                  AND x.generation <= (SELECT o.generation FROM oldest AS o WHERE o.job_id = x.job_id)
+            )"
+        )
+    };
+}

@@ -1,0 +1,90 @@
+//! Claim.
+
+use diesel::result::QueryResult;
+use diesel::sql_types::{BigInt, Bool, Text};
+use diesel::{RunQueryDsl, SqliteConnection};
+use uuid::Uuid;
+
+use super::{json, now_ms, served_json, write};
+use crate::backend::{ClaimRequest, ClaimStatements, ClaimedRow, Served, Waiting};
+use crate::schema::Schema;
+use crate::sql::{Sql, bind};
+
+/// The earliest of each queue, then the earliest of all: one queue's flood does not keep another's rows waiting.
+const PROMOTE: &str = "
+    UPDATE leasehold_jobs SET scheduled = 0
+    WHERE id IN (SELECT due.value->>0 FROM json_each($1) AS served,
+        json_each((SELECT json_group_array(json_array(id, run_at)) FROM
+            (SELECT id, run_at FROM leasehold_jobs WHERE scheduled = 1 AND queue = served.value AND run_at <= $2
+            ORDER BY run_at LIMIT $3))) AS due
+        ORDER BY due.value->>1, due.value->>0 LIMIT $3)
+    AND state = 'ready' AND scheduled = 1
+";
+
+/// The best `limit` of each (queue, kind, version), straight from the index in its order, then the best `limit` of all:
+/// rows that wait for their time, and rows that this program does not serve, are never stepped over. A subquery of a
+/// join cannot name the row beside it here, but the argument of `json_each` can.
+///
+/// The room left below the limit of generations is for the sweep, which adds one more.
+const CLAIM: &str = "
+    UPDATE leasehold_jobs SET state = 'running', attempt = attempt + 1, generation = generation + 1,
+    lease_token = $3, lease_until = $6 + lease_ms, worker = $4, begun = $5
+    WHERE id IN (SELECT best.value->>0 FROM json_each($1) AS served,
+        json_each((SELECT json_group_array(json_array(id, priority, run_at)) FROM
+            (SELECT id, priority, run_at FROM leasehold_jobs
+            WHERE queue = served.value->>0 AND kind = served.value->>1 AND version = served.value->>2
+                AND state = 'ready' AND scheduled = 0 AND generation < 9223372036854775805 AND attempt < 2147483647
+            ORDER BY priority DESC, run_at, id LIMIT $2))) AS best
+        ORDER BY best.value->>1 DESC, best.value->>2, best.value->>0 LIMIT $2)
+    AND state = 'ready'
+    RETURNING id, queue, kind, version, payload, attempt, max_attempts, generation, lease_ms, idempotency_key
+";
+
+const FIND_CLAIMED: &str = "
+    SELECT id, queue, kind, version, payload, attempt, max_attempts, generation, lease_ms, idempotency_key
+    FROM leasehold_jobs INDEXED BY leasehold_jobs_held WHERE worker IS NOT NULL AND lease_token = $1 AND state = 'running'
+";
+
+const WAITING: &str = "
+    SELECT
+    (SELECT count(*) FROM json_each($1) AS served CROSS JOIN leasehold_jobs AS job
+        ON job.queue = served.value->>0 AND job.kind = served.value->>1 AND job.version = served.value->>2
+        WHERE job.state = 'ready' AND job.scheduled = 0) AS ready,
+    (SELECT count(*) FROM leasehold_jobs AS job INDEXED BY leasehold_jobs_held WHERE worker IS NOT NULL
+        AND (queue, kind, version) IN (SELECT value->>0, value->>1, value->>2 FROM json_each($1))) AS running,
+    coming.scheduled, max(coming.next_at - $2, 0) AS next_due_ms
+    FROM (SELECT count(*) AS scheduled, min(run_at) AS next_at FROM leasehold_jobs WHERE scheduled = 1
+        AND (queue, kind, version) IN (SELECT value->>0, value->>1, value->>2 FROM json_each($1))) AS coming
+";
+
+impl ClaimStatements for SqliteConnection {
+    fn promote(&mut self, schema: &Schema, queues: &[String], limit: i64) -> QueryResult<usize> {
+        let queues = json(queues)?;
+        write(self, |conn, now| {
+            Sql(schema.render(PROMOTE), (bind::<Text, _>(&queues), bind::<BigInt, _>(now), bind::<BigInt, _>(limit))).execute(conn)
+        })
+    }
+
+    fn claim(&mut self, schema: &Schema, request: &ClaimRequest<'_>) -> QueryResult<Vec<ClaimedRow>> {
+        let binds = (
+            bind::<Text, _>(served_json(request.serves)?),
+            bind::<BigInt, _>(request.limit),
+            bind::<Text, _>(request.lease_token.to_string()),
+            bind::<Text, _>(request.worker.to_string()),
+            bind::<Bool, _>(request.begun),
+        );
+        write(self, |conn, now| {
+            let (serves, limit, lease_token, worker, begun) = binds;
+            Sql(schema.render(CLAIM), (serves, limit, lease_token, worker, begun, bind::<BigInt, _>(now))).load(conn)
+        })
+    }
+
+    fn find_claimed(&mut self, schema: &Schema, lease_token: Uuid) -> QueryResult<Vec<ClaimedRow>> {
+        Sql(schema.render(FIND_CLAIMED), (bind::<Text, _>(lease_token.to_string()),)).load(self)
+    }
+
+    fn waiting(&mut self, schema: &Schema, serves: &[Served]) -> QueryResult<Waiting> {
+        let serves = served_json(serves)?;
+        Sql(schema.render(WAITING), (bind::<Text, _>(serves), bind::<BigInt, _>(now_ms()))).get_result(self)
+    }
+}

@@ -1,0 +1,120 @@
+//! Enqueue.
+
+use diesel::result::QueryResult;
+use diesel::sql_types::{BigInt, Text};
+use diesel::{QueryableByName, RunQueryDsl, SqliteConnection};
+
+use super::{json, now_ms};
+use crate::backend::{EnqueueStatements, KeyHolder, NewJob, NewKey, RunAt};
+use crate::schema::Schema;
+use crate::sql::{Id, Sql, bind};
+
+/// SQLite refuses a text of more than 10^9 bytes; a thousand payloads can be longer.
+const MAX_TEXT_BYTES: usize = 32 * 1024 * 1024;
+
+const INSERT: &str = "
+    INSERT INTO leasehold_jobs (queue, kind, version, payload, priority, run_at, scheduled, max_attempts, lease_ms,
+    idempotency_key, unique_key, created_at)
+    SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6, value->>7, value->>8,
+    coalesce(value->>9, lower(hex(randomblob(16)))), value->>10, $2 FROM json_each($1)
+    RETURNING id
+";
+
+/// `WHERE true`, or the parser would take `ON CONFLICT` for a join's condition.
+const TAKE_KEYS: &str = "
+    INSERT INTO leasehold_unique_keys (key, job_id, fingerprint, expires_at)
+    SELECT value->>0, value->>1, value->>2, $2 + (value->>3) FROM json_each($1) WHERE true
+    ON CONFLICT (key) DO NOTHING RETURNING key
+";
+
+const DROP_EXPIRED_KEYS: &str = "
+    DELETE FROM leasehold_unique_keys WHERE key IN (SELECT value FROM json_each($1)) AND expires_at <= $2
+";
+
+const KEY_HOLDERS: &str = "
+    SELECT key, job_id, fingerprint FROM leasehold_unique_keys WHERE key IN (SELECT value FROM json_each($1))
+";
+
+const WITHDRAW: &str = "
+    DELETE FROM leasehold_jobs
+    WHERE id IN (SELECT value FROM json_each($1)) AND state = 'ready' AND generation = 0 RETURNING id
+";
+
+/// The job does not tell its hashed idempotency key, so they are found by the job.
+const WITHDRAW_KEYS: &str = "DELETE FROM leasehold_unique_keys WHERE job_id IN (SELECT value FROM json_each($1))";
+
+#[derive(QueryableByName)]
+struct Key {
+    #[diesel(sql_type = Text)]
+    key: String,
+}
+
+impl EnqueueStatements for SqliteConnection {
+    fn insert(&mut self, schema: &Schema, jobs: &[NewJob]) -> QueryResult<Vec<i64>> {
+        // No transaction of our own around it: a caller may have begun one that Diesel does not know of.
+        let now = now_ms();
+        let mut ids = Vec::with_capacity(jobs.len());
+        let mut rest = jobs;
+        while !rest.is_empty() {
+            let (chunk, after) = rest.split_at(how_many_fit(rest));
+            let rows = json(&chunk.iter().map(|job| row(job, now)).collect::<Vec<_>>())?;
+            let inserted: Vec<Id> = Sql(schema.render(INSERT), (bind::<Text, _>(rows), bind::<BigInt, _>(now))).load(self)?;
+            ids.extend(inserted.into_iter().map(|row| row.id));
+            rest = after;
+        }
+        // Ids grow in the order of the insert; nothing is promised about the order of the answer.
+        ids.sort_unstable();
+        Ok(ids)
+    }
+
+    fn take_keys(&mut self, schema: &Schema, keys: &[NewKey]) -> QueryResult<Vec<String>> {
+        let keys = json(&keys.iter().map(|key| (&key.key, key.job_id, &key.fingerprint, key.keep_ms)).collect::<Vec<_>>())?;
+        let taken: Vec<Key> = Sql(schema.render(TAKE_KEYS), (bind::<Text, _>(keys), bind::<BigInt, _>(now_ms()))).load(self)?;
+        Ok(taken.into_iter().map(|row| row.key).collect())
+    }
+
+    fn drop_expired_keys(&mut self, schema: &Schema, keys: &[String]) -> QueryResult<usize> {
+        Sql(schema.render(DROP_EXPIRED_KEYS), (bind::<Text, _>(json(keys)?), bind::<BigInt, _>(now_ms()))).execute(self)
+    }
+
+    fn key_holders(&mut self, schema: &Schema, keys: &[String]) -> QueryResult<Vec<KeyHolder>> {
+        Sql(schema.render(KEY_HOLDERS), (bind::<Text, _>(json(keys)?),)).load(self)
+    }
+
+    fn withdraw(&mut self, schema: &Schema, ids: &[i64]) -> QueryResult<usize> {
+        let withdrawn: Vec<Id> = Sql(schema.render(WITHDRAW), (bind::<Text, _>(json(ids)?),)).load(self)?;
+        let ids: Vec<i64> = withdrawn.into_iter().map(|row| row.id).collect();
+        Sql(schema.render(WITHDRAW_KEYS), (bind::<Text, _>(json(&ids)?),)).execute(self)?;
+        Ok(ids.len())
+    }
+}
+
+fn how_many_fit(jobs: &[NewJob]) -> usize {
+    let mut bytes = 0;
+    let fit = jobs.iter().take_while(|job| {
+        bytes += job.payload.len();
+        bytes <= MAX_TEXT_BYTES
+    });
+    fit.count().max(1)
+}
+
+/// A job as the elements that [`INSERT`] reads.
+fn row(job: &NewJob, now: i64) -> impl serde::Serialize {
+    let run_at = match job.run_at {
+        RunAt::After(after) => now.saturating_add(after),
+        RunAt::At(at) => at,
+    };
+    (
+        &job.queue,
+        job.kind,
+        job.version,
+        &job.payload,
+        job.priority,
+        run_at,
+        i32::from(run_at > now),
+        job.max_attempts,
+        job.lease_ms,
+        &job.idempotency_key,
+        &job.unique_key,
+    )
+}

@@ -1,0 +1,210 @@
+//! Finish, retry, snooze, discard, cancel, release.
+
+use diesel::result::{DatabaseErrorKind, Error, QueryResult};
+use diesel::sql_types::{BigInt, Bool, Nullable, Text};
+use diesel::{QueryableByName, RunQueryDsl, SqliteConnection};
+
+use super::{fences_json, json, write};
+use crate::backend::{AttemptError, End, PutBack, SettleStatements};
+use crate::lease::Fence;
+use crate::schema::Schema;
+use crate::sql::{Id, Sql, bind};
+
+/// A job may be there already if an older file was put back under running workers; the newer end counts.
+const COPY_TO_FINISHED: &str = "
+    INSERT OR REPLACE INTO leasehold_finished_jobs (id, queue, kind, version, payload, state, priority, run_at,
+    attempt, max_attempts, generation, lease_token, lease_ms, idempotency_key, unique_key, created_at, finished_at, reason)
+    SELECT job.id, job.queue, job.kind, job.version, job.payload, $2, job.priority, job.run_at,
+    job.attempt, job.max_attempts, job.generation + $3, job.lease_token, job.lease_ms, job.idempotency_key, job.unique_key,
+    job.created_at, $4, $5
+    FROM json_each($1) AS fence CROSS JOIN leasehold_jobs AS job
+        ON job.id = fence.value->>0 AND job.generation = fence.value->>1 AND job.lease_token = fence.value->>2
+    WHERE job.state = 'running' AND (NOT $6 OR job.lease_until > $4)
+    RETURNING id, unique_key
+";
+
+const DELETE_FINISHED: &str = "
+    DELETE FROM leasehold_jobs
+    WHERE id IN (SELECT value->>0 FROM json_each($1))
+        AND (id, generation, lease_token) IN (SELECT value->>0, value->>1, value->>2 FROM json_each($1))
+        AND state = 'running'
+";
+
+const DELETE_KEYS: &str = "
+    DELETE FROM leasehold_unique_keys WHERE key IN (SELECT value->>0 FROM json_each($1))
+    AND (key, job_id) IN (SELECT value->>0, value->>1 FROM json_each($1))
+";
+
+const PUT_BACK: &str = "
+    UPDATE leasehold_jobs SET state = 'ready', run_at = $4 + $5, scheduled = ($5 > 0), attempt = attempt - $6,
+    generation = generation + $7, lease_until = NULL, worker = NULL, begun = 0
+    WHERE id = $1 AND generation = $2 AND lease_token = $3 AND state = 'running'
+";
+
+const RECORD_ERRORS: &str = "
+    INSERT OR REPLACE INTO leasehold_job_errors (job_id, generation, attempt, at, cause, error)
+    SELECT job.id, job.generation, job.attempt, $2, $3, $4 FROM json_each($1) AS fence CROSS JOIN leasehold_jobs AS job
+        ON job.id = fence.value->>0 AND job.generation = fence.value->>1 AND job.lease_token = fence.value->>2
+    WHERE job.state = 'running'
+";
+
+/// A job gets one at a time, so there is one too many at the most.
+const TRIM_ERRORS: &str = "
+    DELETE FROM leasehold_job_errors WHERE (job_id, generation) IN
+    (SELECT fence.value->>0, (SELECT generation FROM leasehold_job_errors WHERE job_id = fence.value->>0
+        ORDER BY generation DESC LIMIT 1 OFFSET 100) FROM json_each($1) AS fence)
+";
+
+const RELEASE: &str = "
+    UPDATE leasehold_jobs AS job
+    SET state = 'ready', attempt = job.attempt - 1, lease_until = NULL, worker = NULL FROM json_each($1) AS fence
+    WHERE job.id = fence.value->>0 AND job.generation = fence.value->>1 AND job.lease_token = fence.value->>2
+        AND job.state = 'running' AND job.begun = 0
+    RETURNING id
+";
+
+const REQUEST_CANCEL: &str = "
+    UPDATE leasehold_jobs SET cancel_requested_at = coalesce(cancel_requested_at, $2)
+    WHERE id = $1 AND state = 'running'
+";
+
+const COPY_CANCELLED: &str = "
+    INSERT OR REPLACE INTO leasehold_finished_jobs (id, queue, kind, version, payload, state, priority, run_at,
+    attempt, max_attempts, generation, lease_token, lease_ms, idempotency_key, unique_key, created_at, finished_at, reason)
+    SELECT id, queue, kind, version, payload, 'cancelled', priority, run_at,
+    attempt, max_attempts, generation + 1, lease_token, lease_ms, idempotency_key, unique_key, created_at, $2, $3
+    FROM leasehold_jobs WHERE id = $1 RETURNING id, unique_key
+";
+
+/// Whoever holds it: that is what a hard cancel is for.
+const DELETE_CANCELLED: &str = "DELETE FROM leasehold_jobs WHERE id = $1";
+
+impl SettleStatements for SqliteConnection {
+    fn finish(&mut self, schema: &Schema, fences: &[Fence]) -> QueryResult<Vec<i64>> {
+        let fences = fences_json(fences);
+        let completed = Ending { state: "completed", takes_away: false, reason: None, strict: false };
+        write(self, |conn, now| move_to_finished(conn, schema, &fences, &completed, now))
+    }
+
+    fn put_back(&mut self, schema: &Schema, fence: &Fence, how: &PutBack) -> QueryResult<usize> {
+        let fences = fences_json(&[*fence]);
+        write(self, |conn, now| {
+            if let Some(error) = &how.error {
+                record_errors(conn, schema, &fences, error, now)?;
+            }
+            let binds = (
+                bind::<BigInt, _>(fence.id),
+                bind::<BigInt, _>(fence.generation),
+                bind::<Text, _>(fence.lease_token.to_string()),
+                bind::<BigInt, _>(now),
+                bind::<BigInt, _>(how.delay_ms),
+                bind::<Bool, _>(!how.uses_attempt),
+                bind::<Bool, _>(how.takes_away),
+            );
+            Sql(schema.render(PUT_BACK), binds).execute(conn)
+        })
+    }
+
+    fn end(&mut self, schema: &Schema, fence: &Fence, how: &End) -> QueryResult<usize> {
+        let fences = fences_json(&[*fence]);
+        let ending = Ending { state: how.state, takes_away: how.takes_away, reason: how.reason.as_deref(), strict: false };
+        write(self, |conn, now| {
+            if let Some(error) = &how.error {
+                record_errors(conn, schema, &fences, error, now)?;
+            }
+            Ok(move_to_finished(conn, schema, &fences, &ending, now)?.len())
+        })
+    }
+
+    fn release(&mut self, schema: &Schema, fences: &[Fence]) -> QueryResult<Vec<i64>> {
+        let fences = fences_json(fences);
+        let released: Vec<Id> = write(self, |conn, _| Sql(schema.render(RELEASE), (bind::<Text, _>(&fences),)).load(conn))?;
+        Ok(released.into_iter().map(|row| row.id).collect())
+    }
+
+    fn request_cancel(&mut self, schema: &Schema, id: i64) -> QueryResult<usize> {
+        write(self, |conn, now| Sql(schema.render(REQUEST_CANCEL), (bind::<BigInt, _>(id), bind::<BigInt, _>(now))).execute(conn))
+    }
+
+    fn cancel(&mut self, schema: &Schema, id: i64, reason: &str) -> QueryResult<usize> {
+        write(self, |conn, now| {
+            let binds = (bind::<BigInt, _>(id), bind::<BigInt, _>(now), bind::<Text, _>(reason));
+            let moved: Vec<Moved> = Sql(schema.render(COPY_CANCELLED), binds).load(conn)?;
+            let deleted = Sql(schema.render(DELETE_CANCELLED), (bind::<BigInt, _>(id),)).execute(conn)?;
+            complete_move(conn, schema, moved, deleted).map(|ids| ids.len())
+        })
+    }
+}
+
+/// How running jobs end.
+pub(super) struct Ending<'a> {
+    pub(super) state: &'a str,
+    pub(super) takes_away: bool,
+    pub(super) reason: Option<&'a str>,
+    /// Leaves out rows whose lease has run out.
+    pub(super) strict: bool,
+}
+
+#[derive(QueryableByName)]
+struct Moved {
+    #[diesel(sql_type = BigInt)]
+    id: i64,
+    #[diesel(sql_type = Nullable<Text>)]
+    unique_key: Option<String>,
+}
+
+/// Moves the rows under `fences` to the finished jobs and frees their unique keys; returns the ids that were ours. Part of
+/// a transaction that has the write lock.
+pub(super) fn move_to_finished(
+    conn: &mut SqliteConnection,
+    schema: &Schema,
+    fences: &str,
+    ending: &Ending<'_>,
+    now: i64,
+) -> QueryResult<Vec<i64>> {
+    let binds = (
+        bind::<Text, _>(fences),
+        bind::<Text, _>(ending.state),
+        bind::<Bool, _>(ending.takes_away),
+        bind::<BigInt, _>(now),
+        bind::<Nullable<Text>, _>(ending.reason),
+        bind::<Bool, _>(ending.strict),
+    );
+    let moved: Vec<Moved> = Sql(schema.render(COPY_TO_FINISHED), binds).load(conn)?;
+    if moved.is_empty() {
+        return Ok(Vec::new());
+    }
+    let deleted = Sql(schema.render(DELETE_FINISHED), (bind::<Text, _>(fences),)).execute(conn)?;
+    complete_move(conn, schema, moved, deleted)
+}
+
+/// A job must not be in both tables: the answer counts only if as many rows were deleted as were copied.
+fn complete_move(conn: &mut SqliteConnection, schema: &Schema, moved: Vec<Moved>, deleted: usize) -> QueryResult<Vec<i64>> {
+    let keys: Vec<_> = moved.iter().filter_map(|row| Some((row.unique_key.as_ref()?, row.id))).collect();
+    if !keys.is_empty() {
+        Sql(schema.render(DELETE_KEYS), (bind::<Text, _>(json(&keys)?),)).execute(conn)?;
+    }
+    let mut ids: Vec<i64> = moved.into_iter().map(|row| row.id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    if deleted != ids.len() {
+        let message = format!("{} jobs were copied to the finished ones and {deleted} deleted", ids.len());
+        return Err(Error::DatabaseError(DatabaseErrorKind::Unknown, Box::new(message)));
+    }
+    Ok(ids)
+}
+
+/// Keeps a failed attempt with each of the jobs under `fences`, before they leave `running`.
+pub(super) fn record_errors(
+    conn: &mut SqliteConnection,
+    schema: &Schema,
+    fences: &str,
+    error: &AttemptError,
+    now: i64,
+) -> QueryResult<()> {
+    let binds = (bind::<Text, _>(fences), bind::<BigInt, _>(now), bind::<Text, _>(error.cause), bind::<Text, _>(&error.error));
+    if Sql(schema.render(RECORD_ERRORS), binds).execute(conn)? > 0 {
+        Sql(schema.render(TRIM_ERRORS), (bind::<Text, _>(fences),)).execute(conn)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! Where claimed jobs come from: one connection that claims, and waits when there is nothing to claim.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, select};
+use uuid::Uuid;
+
+use super::Shared;
+use super::control::{Control, Failure, spread};
+use super::executor::Claimed;
+use crate::backend::{Backend, ClaimRequest, ClaimedRow};
+use crate::claim::{self, Found};
+use crate::lease::{Fence, Held};
+
+/// Rows that one statement makes claimable.
+const PROMOTE_LIMIT: i64 = 1000;
+/// How long to wait when everything is locked by others: they commit soon.
+const LOCKED_WAIT: Duration = Duration::from_millis(10);
+
+pub(crate) struct Source<'a, C: Backend, A> {
+    shared: &'a Shared<C, A>,
+    control: Control<C>,
+    wake: Receiver<()>,
+    /// A claim whose answer was lost: its token, and when it was sent.
+    in_doubt: Option<(Uuid, Instant)>,
+    promote_at: Instant,
+    /// What the database said when it last changed; see [`Connect::wait_for_change`](crate::backend::Connect).
+    seen: i64,
+}
+
+impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
+    pub(crate) fn new(shared: &'a Shared<C, A>, purpose: &'static str, wake: Receiver<()>) -> Self {
+        let control = Control::new(purpose, &shared.url, &shared.settings);
+        Self { shared, control, wake, in_doubt: None, promote_at: Instant::now(), seen: 0 }
+    }
+
+    /// Claims up to `limit` jobs, registered so that they are renewed from now on. Without any it has waited until
+    /// something may be due, or until the worker stops.
+    pub(crate) fn claim(&mut self, limit: usize, begun: bool) -> Vec<Claimed> {
+        match self.try_claim(limit, begun) {
+            Ok((jobs, Found::Claimed(_))) => return jobs,
+            Ok((_, Found::AllLocked(_))) => self.pause(spread(LOCKED_WAIT)),
+            Ok((_, Found::NotDue { next, .. })) => self.rest(Some(next)),
+            Ok((_, Found::Empty(_))) => self.rest(None),
+            Err(_) => self.back_off(),
+        }
+        Vec::new()
+    }
+
+    fn try_claim(&mut self, limit: usize, begun: bool) -> Result<(Vec<Claimed>, Found), Failure> {
+        let mut jobs = self.find_claimed()?;
+        let shared = self.shared;
+        self.promote()?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        // From the operating system's random source, for this call: nothing that a database could give out again.
+        let lease_token = Uuid::new_v4();
+        let request = ClaimRequest { serves: &shared.serves, limit, lease_token, worker: shared.worker.id, begun };
+        let sent = Instant::now();
+        let found = self.control.run(|conn| claim::claim(conn, &shared.schema, &request));
+        if matches!(found, Err(Failure::Away)) {
+            self.in_doubt = Some((lease_token, sent));
+        }
+        match (found, jobs.is_empty()) {
+            (Ok(found), _) => {
+                match &found {
+                    Found::Claimed(rows) => jobs.extend(self.take(rows, lease_token, sent)),
+                    Found::NotDue { next, waiting } => {
+                        self.promote_at = self.promote_at.min(Instant::now() + *next);
+                        shared.look.publish(*waiting);
+                    }
+                    Found::AllLocked(waiting) | Found::Empty(waiting) => shared.look.publish(*waiting),
+                }
+                let found = if jobs.is_empty() { found } else { Found::Claimed(Vec::new()) };
+                Ok((jobs, found))
+            }
+            (Err(failure), true) => Err(failure),
+            (Err(_), false) => Ok((jobs, Found::Claimed(Vec::new()))),
+        }
+    }
+
+    /// Makes scheduled jobs claimable that have come due: when the next is known to be, and with each poll.
+    fn promote(&mut self) -> Result<(), Failure> {
+        if Instant::now() < self.promote_at {
+            return Ok(());
+        }
+        let shared = self.shared;
+        let promoted = self.control.run(|conn| conn.promote(&shared.schema, &shared.queues, PROMOTE_LIMIT))?;
+        let more = i64::try_from(promoted) == Ok(PROMOTE_LIMIT);
+        self.promote_at = Instant::now() + if more { Duration::ZERO } else { shared.poll };
+        Ok(())
+    }
+
+    fn take(&self, rows: &[ClaimedRow], lease_token: Uuid, sent: Instant) -> Vec<Claimed> {
+        let take = |row: &ClaimedRow| {
+            let held = Arc::new(Held::new(row, lease_token, self.shared.registry.timeout(&row.kind), sent));
+            self.shared.leases.add(&held);
+            Claimed { row: row.clone(), held }
+        };
+        rows.iter().map(take).collect()
+    }
+
+    /// Looks for the rows of a claim whose answer was lost, by its token. Those whose lease has not run out are as good
+    /// as if the answer had come.
+    fn find_claimed(&mut self) -> Result<Vec<Claimed>, Failure> {
+        let Some((token, sent)) = self.in_doubt else { return Ok(Vec::new()) };
+        let shared = self.shared;
+        let mut rows = self.control.run(|conn| conn.find_claimed(&shared.schema, token))?;
+        self.in_doubt = None;
+        rows.retain(|row| sent.elapsed() < Duration::from_millis(row.lease_ms.unsigned_abs()));
+        if !rows.is_empty() {
+            log::info!("found {} jobs of a claim whose answer was lost", rows.len());
+        }
+        Ok(self.take(&rows, token, sent))
+    }
+
+    /// Records that handlers begin on these leases; the ids that are still ours, `None` when the database is away.
+    pub(crate) fn begin(&mut self, fences: &[Fence]) -> Option<Vec<i64>> {
+        let shared = self.shared;
+        let begun = self.control.run(|conn| conn.begin(&shared.schema, fences));
+        if begun.is_err() {
+            self.back_off();
+        }
+        begun.ok()
+    }
+
+    /// Waits until something may be due: a wake-up, the next run time, or the poll that bounds a missed wake-up.
+    fn rest(&mut self, next: Option<Duration>) {
+        let poll = spread(self.shared.poll);
+        let timeout = next.map_or(poll, |next| next.min(poll));
+        match self.control.connection() {
+            Some(conn) => conn.wait_for_change(&mut self.seen, &self.wake, timeout),
+            None => self.pause(timeout),
+        }
+    }
+
+    fn back_off(&mut self) {
+        let wait = self.control.next_wait();
+        self.pause(wait);
+    }
+
+    fn pause(&self, timeout: Duration) {
+        select! {
+            recv(self.shared.stop.stopped()) -> _ => {}
+            default(timeout) => {}
+        }
+    }
+
+    /// The connection, for a thread that settles its own jobs.
+    pub(crate) fn control(&mut self) -> &mut Control<C> {
+        &mut self.control
+    }
+}

@@ -1,0 +1,25 @@
+use std::time::{Duration, Instant};
+
+/// How often a condition is looked at: short beside everything that a test waits for.
+const INTERVAL: Duration = Duration::from_millis(5);
+
+/// Waits until `condition` holds, for what gives no event to wait for.
+///
+/// Panics at the caller's line when it does not hold within `deadline`; `what` names it: "the job is completed".
+#[track_caller]
+pub fn eventually(deadline: Duration, what: &str, mut condition: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    let mut looks = 0_u32;
+    loop {
+        looks += 1;
+        if condition() {
+            return;
+        }
+        let waited = begin.elapsed();
+        assert!(
+            waited < deadline,
+            "expected within {deadline:?}, and it never came: {what} (looked {looks} times in {waited:?})"
+        );
+        std::thread::sleep(INTERVAL);
+    }
+}
