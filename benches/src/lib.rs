@@ -1,1 +1,1 @@
-//! Benches.
+//! What the benches share.

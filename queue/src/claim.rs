@@ -42,10 +42,13 @@ pub fn claim<C: Backend>(conn: &mut C, schema: &Schema, request: &ClaimRequest<'
         return Ok(Found::Claimed(rows));
     }
     // The cold path: a plain count, which SKIP LOCKED cannot give.
-    let waiting = conn.waiting(schema, request.serves)?;
+    let waiting = conn.waiting(schema, request.serves, 1000)?;
     Ok(match waiting.next_due_ms {
         _ if waiting.ready > 0 => Found::AllLocked(waiting),
-        Some(ms) => Found::NotDue { next: Duration::from_millis(ms.unsigned_abs()), waiting },
+        Some(ms) => Found::NotDue {
+            next: Duration::from_millis(ms.unsigned_abs()),
+            waiting,
+        },
         None => Found::Empty(waiting),
     })
 }

@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use diesel::connection::{AnsiTransactionManager, TransactionManager};
+use diesel::r2d2::R2D2Connection;
 use diesel::result::{DatabaseErrorKind, Error, QueryResult};
 
 use crate::backend::{Backend, Completion, Isolation, Ownership};
@@ -77,7 +78,9 @@ impl Commit<'_> {
                         return Ok(());
                     }
                     Verdict::NotCommitted if tried >= self.tries => {
-                        return Err(JobError::retry(format!("the COMMIT failed and nothing was written: {error}")));
+                        return Err(JobError::retry(format!(
+                            "the COMMIT failed and nothing was written: {error}"
+                        )));
                     }
                     Verdict::NotCommitted => {}
                 },
@@ -106,8 +109,11 @@ impl Commit<'_> {
             ));
         }
         let tried = gate.hold(|| {
-            if let Err(error) = conn.begin_commit(self.isolation, &settings) {
-                return Tried::NotBegun(error);
+            match conn.begin_commit(self.isolation, &settings) {
+                Ok(()) => {}
+                Err(error) if is_dead(conn, &error) => return Tried::NotBegun(error),
+                // The write lock was not to be had in time, or the server lets nobody begin.
+                Err(error) => return Tried::NotCommitted(JobError::away(error)),
             }
             let ran = catch_unwind(AssertUnwindSafe(|| writes(conn)));
             let tried = match ran {
@@ -165,7 +171,11 @@ impl Commit<'_> {
         let refusal = match self.refusal(slot)? {
             Some(refusal) => refusal,
             None if self.strict => Refusal::Expired,
-            None => return Ok(JobError::retry("the completion matched no row, and yet the job is this worker's")),
+            None => {
+                return Ok(JobError::retry(
+                    "the completion matched no row, and yet the job is this worker's",
+                ));
+            }
         };
         Ok(JobError::refused(refusal))
     }
@@ -173,7 +183,9 @@ impl Commit<'_> {
     /// What the row says about the lease, if it is not this worker's any more.
     fn refusal<C: Backend>(&self, slot: &mut dyn Slot<C>) -> Result<Option<Refusal>, JobError> {
         let schema = slot.schema().clone();
-        let row = slot.connection().and_then(|conn| Ok(conn.ownership(&schema, self.held.fence.id)?));
+        let row = slot
+            .connection()
+            .and_then(|conn| Ok(conn.ownership(&schema, self.held.fence.id)?));
         slot.give_back(row.is_err());
         let refusal = Refusal::of(&self.held.fence, row?.as_ref());
         if let Some(refusal) = &refusal {
@@ -191,7 +203,9 @@ impl Commit<'_> {
         );
         let mut wait = Duration::from_millis(20);
         loop {
-            let row = slot.fresh().and_then(|mut conn| Ok(self.locked_ownership(&mut conn, slot.schema())?));
+            let row = slot
+                .fresh()
+                .and_then(|mut conn| Ok(self.locked_ownership(&mut conn, slot.schema())?));
             match row {
                 Ok(row) => return self.verdict(row.as_ref()),
                 Err(error) => log::debug!("job {}: still unknown: {error}", self.held.fence.id),
@@ -222,7 +236,9 @@ impl Commit<'_> {
     fn verdict(&self, row: Option<&Ownership>) -> Result<Verdict, JobError> {
         match Refusal::of(&self.held.fence, row) {
             None => Ok(Verdict::NotCommitted),
-            Some(Refusal::AlreadyFinished { state }) if state == "completed" && row.map(|row| row.generation) == Some(self.held.fence.generation) => {
+            Some(Refusal::AlreadyFinished { state })
+                if state == "completed" && row.map(|row| row.generation) == Some(self.held.fence.generation) =>
+            {
                 Ok(Verdict::Committed)
             }
             Some(refusal) => {
@@ -247,7 +263,9 @@ fn ended() -> JobError {
 }
 
 fn swallowed() -> JobError {
-    JobError::retry("a statement in the commit closure failed and the closure did not return its error; nothing was written")
+    JobError::retry(
+        "a statement in the commit closure failed and the closure did not return its error; nothing was written",
+    )
 }
 
 /// Whether the same transaction may succeed the next time. Diesel tells no SQLSTATE, so a deadlock is known by its text;
@@ -258,6 +276,19 @@ fn is_conflict(error: &Error) -> bool {
         Error::DatabaseError(DatabaseErrorKind::Unknown, info) => info.message().contains("deadlock detected"),
         _ => false,
     }
+}
+
+/// Whether the connection itself is at fault, and another one may do better.
+pub(crate) fn is_dead<C: Backend>(conn: &mut C, error: &Error) -> bool {
+    let closed = matches!(
+        error,
+        Error::BrokenTransactionManager
+            | Error::DatabaseError(
+                DatabaseErrorKind::ClosedConnection | DatabaseErrorKind::UnableToSendCommand,
+                _
+            )
+    );
+    closed || R2D2Connection::is_broken(conn) || conn.ping().is_err()
 }
 
 /// How many transactions deep the connection is: zero outside of any.

@@ -128,7 +128,10 @@ impl EnqueueOptions {
                 // Long past is due, however long.
                 Err(_) => Ok(RunAt::At(0)),
             },
-            (None, Some(delay)) => millis(delay).filter(|ms| *ms <= LATEST_MS / 2).map(RunAt::After).ok_or_else(out_of_range),
+            (None, Some(delay)) => millis(delay)
+                .filter(|ms| *ms <= LATEST_MS / 2)
+                .map(RunAt::After)
+                .ok_or_else(out_of_range),
             (None, None) => Ok(RunAt::After(0)),
         }
     }
@@ -179,7 +182,9 @@ pub enum EnqueueError {
         source: serde_json::Error,
     },
     /// The payload is larger than [`MAX_PAYLOAD_BYTES`].
-    #[error("the payload of `{kind}` has {bytes} bytes, more than {MAX_PAYLOAD_BYTES}: store it elsewhere and enqueue where it is")]
+    #[error(
+        "the payload of `{kind}` has {bytes} bytes, more than {MAX_PAYLOAD_BYTES}: store it elsewhere and enqueue where it is"
+    )]
     PayloadTooLarge {
         /// The job's kind.
         kind: &'static str,
@@ -241,7 +246,10 @@ pub(crate) fn enqueue<J: Job, C: Backend>(
     if options.idempotency_key.is_some() && jobs.len() > 1 {
         return Err(EnqueueError::OneKeyForMany { jobs: jobs.len() });
     }
-    let rows = jobs.iter().map(|job| new_job(job, options)).collect::<Result<Vec<_>, _>>()?;
+    let rows = jobs
+        .iter()
+        .map(|job| new_job(job, options))
+        .collect::<Result<Vec<_>, _>>()?;
     insert(rows, conn, options)
 }
 
@@ -252,10 +260,16 @@ pub(crate) fn insert<C: Backend>(
     options: &EnqueueOptions,
 ) -> Result<Vec<Enqueued>, EnqueueError> {
     let schema = &options.schema;
-    let keyed = rows.iter().any(|row| row.unique_key.is_some() || row.idempotency_key.is_some());
+    let keyed = rows
+        .iter()
+        .any(|row| row.unique_key.is_some() || row.idempotency_key.is_some());
     let enqueued = match rows.as_slice() {
         [] => return Ok(Vec::new()),
-        [_] if !keyed => conn.insert(schema, &rows)?.into_iter().map(|id| Enqueued::New { id }).collect(),
+        [_] if !keyed => conn
+            .insert(schema, &rows)?
+            .into_iter()
+            .map(|id| Enqueued::New { id })
+            .collect(),
         _ => in_transaction(conn, |conn| {
             let mut all = Vec::with_capacity(rows.len());
             for chunk in rows.chunks(1000) {
@@ -313,13 +327,20 @@ fn take_keys<C: Backend>(
     let mut enqueued: Vec<Enqueued> = ids.iter().map(|id| Enqueued::New { id: *id }).collect();
     // Two equal jobs in one call: the first one counts.
     for (index, keys) in keys_of.iter().enumerate() {
-        match keys.iter().find_map(|key| wanted.iter().find(|other| other.key == key.key)) {
+        match keys
+            .iter()
+            .find_map(|key| wanted.iter().find(|other| other.key == key.key))
+        {
             Some(first) => enqueued[index] = Enqueued::Existing { id: first.job_id },
             None => wanted.extend(keys.iter().cloned()),
         }
     }
     let mut taken = conn.take_keys(schema, &wanted)?;
-    let mut missed: Vec<String> = wanted.iter().map(|key| key.key.clone()).filter(|key| !taken.contains(key)).collect();
+    let mut missed: Vec<String> = wanted
+        .iter()
+        .map(|key| key.key.clone())
+        .filter(|key| !taken.contains(key))
+        .collect();
     let mut holders = Vec::new();
     // A holder may expire or end between our looks; then the key is free, and is taken at the next.
     while !missed.is_empty() {
@@ -331,7 +352,11 @@ fn take_keys<C: Backend>(
             break;
         }
         let now = conn.take_keys(schema, &again)?;
-        missed = wanted.iter().map(|key| key.key.clone()).filter(|key| !taken.contains(key) && !now.contains(key)).collect();
+        missed = wanted
+            .iter()
+            .map(|key| key.key.clone())
+            .filter(|key| !taken.contains(key) && !now.contains(key))
+            .collect();
         taken.extend(now);
     }
     for (index, keys) in keys_of.iter().enumerate() {
@@ -339,7 +364,12 @@ fn take_keys<C: Backend>(
             enqueued[index] = Enqueued::Existing { id: holder };
         }
     }
-    let withdrawn: Vec<i64> = ids.iter().zip(&enqueued).filter(|(_, answer)| !answer.is_new()).map(|(id, _)| *id).collect();
+    let withdrawn: Vec<i64> = ids
+        .iter()
+        .zip(&enqueued)
+        .filter(|(_, answer)| !answer.is_new())
+        .map(|(id, _)| *id)
+        .collect();
     if !withdrawn.is_empty() {
         conn.withdraw(schema, &withdrawn)?;
     }
@@ -348,7 +378,9 @@ fn take_keys<C: Backend>(
 
 /// Who else has the key; an idempotency key that was used for something else is an error.
 fn conflict(key: &NewKey, holders: &[KeyHolder]) -> Option<Result<i64, EnqueueError>> {
-    let holder = holders.iter().find(|holder| holder.key == key.key && holder.job_id != key.job_id)?;
+    let holder = holders
+        .iter()
+        .find(|holder| holder.key == key.key && holder.job_id != key.job_id)?;
     if key.keep_ms.is_some() && holder.fingerprint != key.fingerprint {
         return Some(Err(EnqueueError::KeyConflict { id: holder.job_id }));
     }
@@ -365,12 +397,19 @@ fn new_job<J: Job>(job: &J, options: &EnqueueOptions) -> Result<NewJob, EnqueueE
         name::check(key, 255).map_err(EnqueueError::IdempotencyKey)?;
     }
     let out_of_range = |option, allowed| move || EnqueueError::OutOfRange { option, allowed };
-    let max_attempts = i32::try_from(options.max_attempts.unwrap_or(J::MAX_ATTEMPTS)).ok().filter(|attempts| *attempts > 0);
-    let lease_ms = i64::try_from(options.lease.unwrap_or(J::LEASE).as_millis()).ok().filter(|ms| (1..=31_536_000_000).contains(ms));
+    let max_attempts = i32::try_from(options.max_attempts.unwrap_or(J::MAX_ATTEMPTS))
+        .ok()
+        .filter(|attempts| *attempts > 0);
+    let lease_ms = i64::try_from(options.lease.unwrap_or(J::LEASE).as_millis())
+        .ok()
+        .filter(|ms| (1..=31_536_000_000).contains(ms));
     Ok(NewJob {
         queue: queue.to_owned(),
         kind,
-        version: i32::try_from(J::VERSION).ok().filter(|version| *version > 0).ok_or_else(out_of_range("VERSION", "1 to 2147483647"))?,
+        version: i32::try_from(J::VERSION)
+            .ok()
+            .filter(|version| *version > 0)
+            .ok_or_else(out_of_range("VERSION", "1 to 2147483647"))?,
         payload,
         priority: options.priority.unwrap_or(J::PRIORITY),
         run_at: options.run_at_ms()?,
@@ -384,13 +423,32 @@ fn new_job<J: Job>(job: &J, options: &EnqueueOptions) -> Result<NewJob, EnqueueE
 fn keys(row: &NewJob, job_id: i64, options: &EnqueueOptions) -> Vec<NewKey> {
     let fingerprint = sha256(&[row.kind, &row.payload]);
     let remember = options.remember_key.unwrap_or(KEY_RETENTION);
-    let keep_ms = Some(i64::try_from(remember.as_millis()).unwrap_or(i64::MAX).min(100 * 31_536_000_000));
-    let unique = row.unique_key.clone().map(|key| NewKey { key, job_id, fingerprint: fingerprint.clone(), keep_ms: None });
+    let keep_ms = Some(
+        i64::try_from(remember.as_millis())
+            .unwrap_or(i64::MAX)
+            .min(100 * 31_536_000_000),
+    );
+    let unique = row.unique_key.clone().map(|key| NewKey {
+        key,
+        job_id,
+        fingerprint: fingerprint.clone(),
+        keep_ms: None,
+    });
     let idempotency = row.idempotency_key.as_ref().map(|key| {
-        let key = format!("idempotency:{}", sha256(&[key]));
-        NewKey { key, job_id, fingerprint: fingerprint.clone(), keep_ms }
+        let key = stored_idempotency_key(key);
+        NewKey {
+            key,
+            job_id,
+            fingerprint: fingerprint.clone(),
+            keep_ms,
+        }
     });
     unique.into_iter().chain(idempotency).collect()
+}
+
+/// The key as it is remembered.
+pub(crate) fn stored_idempotency_key(key: &str) -> String {
+    format!("idempotency:{}", sha256(&[key]))
 }
 
 /// Hashed, because keys can be long and an index entry cannot. The parts are joined by a newline, which no kind has.
@@ -405,7 +463,10 @@ fn sha256(parts: &[&str]) -> String {
 /// Walks the JSON text once: its length, its depth, and NUL characters in texts.
 fn check_payload(kind: &'static str, json: &str) -> Result<(), EnqueueError> {
     if json.len() > MAX_PAYLOAD_BYTES {
-        return Err(EnqueueError::PayloadTooLarge { kind, bytes: json.len() });
+        return Err(EnqueueError::PayloadTooLarge {
+            kind,
+            bytes: json.len(),
+        });
     }
     let (mut depth, mut in_text) = (0_usize, false);
     let mut rest = json.as_bytes();
@@ -427,7 +488,6 @@ fn check_payload(kind: &'static str, json: &str) -> Result<(), EnqueueError> {
     Ok(())
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -435,11 +495,20 @@ mod tests {
     #[test]
     fn a_payload_is_walked_once_for_length_depth_and_nul() {
         assert!(check_payload("k", r#"{"a":"\\u0000 [[[ \" ]]]"}"#).is_ok());
-        assert!(matches!(check_payload("k", r#"{"a\u0000":1}"#), Err(EnqueueError::PayloadNul { .. })));
+        assert!(matches!(
+            check_payload("k", r#"{"a\u0000":1}"#),
+            Err(EnqueueError::PayloadNul { .. })
+        ));
         let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         assert!(check_payload("k", &nested(MAX_PAYLOAD_DEPTH)).is_ok());
-        assert!(matches!(check_payload("k", &nested(MAX_PAYLOAD_DEPTH + 1)), Err(EnqueueError::PayloadTooDeep { .. })));
+        assert!(matches!(
+            check_payload("k", &nested(MAX_PAYLOAD_DEPTH + 1)),
+            Err(EnqueueError::PayloadTooDeep { .. })
+        ));
         let long = format!("\"{}\"", "x".repeat(MAX_PAYLOAD_BYTES));
-        assert!(matches!(check_payload("k", &long), Err(EnqueueError::PayloadTooLarge { .. })));
+        assert!(matches!(
+            check_payload("k", &long),
+            Err(EnqueueError::PayloadTooLarge { .. })
+        ));
     }
 }

@@ -24,8 +24,17 @@ pub struct JobInfo<'a> {
 
 impl fmt::Display for JobInfo<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { id, queue, kind, attempt, generation } = self;
-        write!(f, "job={id} queue={queue:?} kind={kind:?} attempt={attempt} generation={generation}")
+        let Self {
+            id,
+            queue,
+            kind,
+            attempt,
+            generation,
+        } = self;
+        write!(
+            f,
+            "job={id} queue={queue:?} kind={kind:?} attempt={attempt} generation={generation}"
+        )
     }
 }
 
@@ -107,7 +116,10 @@ impl Held {
 
 impl Reporter {
     pub(crate) fn new(hooks: Option<Box<dyn Hooks>>) -> Self {
-        Self { hooks, ..Self::default() }
+        Self {
+            hooks,
+            ..Self::default()
+        }
     }
 
     pub(crate) fn counts(&self) -> Counts {
@@ -193,6 +205,8 @@ fn count(counter: &AtomicU64) {
 
 impl fmt::Debug for Reporter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reporter").field("counts", &self.counts()).finish_non_exhaustive()
+        f.debug_struct("Reporter")
+            .field("counts", &self.counts())
+            .finish_non_exhaustive()
     }
 }

@@ -117,7 +117,11 @@ impl JobError {
     /// As `?` does for a `std::error::Error`, for boxed errors and `anyhow::Error`: `.map_err(JobError::boxed)?`.
     pub fn boxed(error: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         let error = error.into();
-        Self { source: None, ..Self::retry(Chain(error.as_ref())) }.with_source(error)
+        Self {
+            source: None,
+            ..Self::retry(Chain(error.as_ref()))
+        }
+        .with_source(error)
     }
 
     pub(crate) fn refused(refusal: Refusal) -> Self {
@@ -134,7 +138,11 @@ impl JobError {
     }
 
     fn new(kind: JobErrorKind, why: impl fmt::Display) -> Self {
-        Self { kind, text: why.to_string(), source: None }
+        Self {
+            kind,
+            text: why.to_string(),
+            source: None,
+        }
     }
 
     fn with_source(mut self, source: Box<dyn StdError + Send + Sync>) -> Self {
@@ -178,7 +186,10 @@ impl fmt::Display for JobError {
 
 impl fmt::Debug for JobError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JobError").field("kind", &self.kind).field("text", &self.text).finish_non_exhaustive()
+        f.debug_struct("JobError")
+            .field("kind", &self.kind)
+            .field("text", &self.text)
+            .finish_non_exhaustive()
     }
 }
 

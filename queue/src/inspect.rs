@@ -150,13 +150,23 @@ pub struct AttemptRecord {
 
 impl From<ErrorRow> for AttemptRecord {
     fn from(row: ErrorRow) -> Self {
-        Self { attempt: row.attempt, generation: row.generation, at: time(row.at_ms), cause: row.cause, error: row.error }
+        Self {
+            attempt: row.attempt,
+            generation: row.generation,
+            at: time(row.at_ms),
+            cause: row.cause,
+            error: row.error,
+        }
     }
 }
 
 fn time(ms: i64) -> SystemTime {
     let distance = Duration::from_millis(ms.unsigned_abs());
-    if ms >= 0 { SystemTime::UNIX_EPOCH + distance } else { SystemTime::UNIX_EPOCH - distance }
+    if ms >= 0 {
+        SystemTime::UNIX_EPOCH + distance
+    } else {
+        SystemTime::UNIX_EPOCH - distance
+    }
 }
 
 /// How many jobs of one queue are in one state. Scheduled ones are told apart from those that are due.
@@ -176,7 +186,12 @@ pub struct QueueCount {
 impl From<CountRow> for QueueCount {
     fn from(row: CountRow) -> Self {
         let scheduled = row.state == "scheduled";
-        Self { queue: row.queue, state: State::parse(&row.state), scheduled, jobs: row.jobs.unsigned_abs() }
+        Self {
+            queue: row.queue,
+            state: State::parse(&row.state),
+            scheduled,
+            jobs: row.jobs.unsigned_abs(),
+        }
     }
 }
 
@@ -195,7 +210,12 @@ pub fn job(conn: &mut impl AsBackend, schema: &Schema, id: i64) -> QueryResult<O
 ///
 /// The database's.
 pub fn attempts(conn: &mut impl AsBackend, schema: &Schema, id: i64) -> QueryResult<Vec<AttemptRecord>> {
-    Ok(conn.as_backend().job_errors(schema, id)?.into_iter().map(Into::into).collect())
+    Ok(conn
+        .as_backend()
+        .job_errors(schema, id)?
+        .into_iter()
+        .map(Into::into)
+        .collect())
 }
 
 /// Jobs by queue and state. It counts rows, so it takes longer the more there are.

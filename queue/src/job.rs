@@ -55,7 +55,10 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     const TIMEOUT: Option<Duration> = None;
 
     /// How long a failed job waits before its next attempt.
-    const BACKOFF: Backoff = Backoff::Exponential { first: Duration::from_secs(1), max: Duration::from_secs(3600) };
+    const BACKOFF: Backoff = Backoff::Exponential {
+        first: Duration::from_secs(1),
+        max: Duration::from_secs(3600),
+    };
 
     /// What at most one job of this kind may have while it has not ended; `None`: any number of equal jobs.
     fn unique_key(&self) -> Option<String> {
@@ -96,7 +99,11 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     /// # Errors
     ///
     /// [`EnqueueError`]; none of the jobs is enqueued then.
-    fn enqueue_all(jobs: &[Self], conn: &mut impl AsBackend, options: &EnqueueOptions) -> Result<Vec<Enqueued>, EnqueueError>
+    fn enqueue_all(
+        jobs: &[Self],
+        conn: &mut impl AsBackend,
+        options: &EnqueueOptions,
+    ) -> Result<Vec<Enqueued>, EnqueueError>
     where
         Self: Sized,
     {

@@ -94,7 +94,9 @@ impl Refusal {
             "running" if generation == fence.generation => None,
             "running" | "ready" => Some(Self::Lost { generation }),
             "cancelled" => Some(Self::Cancelled),
-            _ => Some(Self::AlreadyFinished { state: row.state.clone() }),
+            _ => Some(Self::AlreadyFinished {
+                state: row.state.clone(),
+            }),
         }
     }
 }
@@ -136,7 +138,11 @@ impl Held {
     /// `sent`: when the claim was sent, so that the local deadline is never later than the database's.
     pub(crate) fn new(row: &ClaimedRow, lease_token: Uuid, timeout: Option<Duration>, sent: Instant) -> Self {
         let held = Self {
-            fence: Fence { id: row.id, generation: row.generation, lease_token },
+            fence: Fence {
+                id: row.id,
+                generation: row.generation,
+                lease_token,
+            },
             queue: row.queue.clone(),
             kind: row.kind.clone(),
             attempt: row.attempt.unsigned_abs(),
@@ -164,7 +170,8 @@ impl Held {
 
     /// When the next heartbeat is due: a third of the lease after the last.
     pub(crate) fn beat_due_in(&self, now: Instant) -> Duration {
-        let due = self.beaten_at.load(Ordering::Acquire) + u64::try_from(self.lease.as_millis() / 3).unwrap_or(u64::MAX);
+        let due =
+            self.beaten_at.load(Ordering::Acquire) + u64::try_from(self.lease.as_millis() / 3).unwrap_or(u64::MAX);
         Duration::from_millis(due.saturating_sub(clock_ms(now)))
     }
 
@@ -191,7 +198,9 @@ impl Held {
     /// it into a lost one.
     pub(crate) fn mark_lost(&self, refusal: Refusal) -> bool {
         let _ = self.refusal.set(refusal);
-        self.standing.compare_exchange(HOLDS, LOST, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        self.standing
+            .compare_exchange(HOLDS, LOST, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
     }
 
     /// The database's word, so it overrides what was assumed.
@@ -280,11 +289,19 @@ pub(crate) enum Decision {
 
 impl<'j, C: Backend> LeaseGuard<'j, C> {
     pub(crate) fn new(slot: &'j mut (dyn Slot<C> + 'j), held: Arc<Held>) -> Self {
-        Self { slot, held, strict: false, brand: PhantomData }
+        Self {
+            slot,
+            held,
+            strict: false,
+            brand: PhantomData,
+        }
     }
 
     fn receipt(decision: Decision) -> Receipt<'j> {
-        Receipt { decision, brand: PhantomData }
+        Receipt {
+            decision,
+            brand: PhantomData,
+        }
     }
 
     /// The job's id.
@@ -337,13 +354,17 @@ impl<'j, C: Backend> LeaseGuard<'j, C> {
     ///
     /// The refusal, once the lease is lost.
     pub fn check(&self) -> Result<(), JobError> {
-        self.held.lost().map_or(Ok(()), |refusal| Err(JobError::refused(refusal)))
+        self.held
+            .lost()
+            .map_or(Ok(()), |refusal| Err(JobError::refused(refusal)))
     }
 
     /// A view of the lease for other threads of the handler.
     #[must_use]
     pub fn watch(&self) -> LeaseWatch {
-        LeaseWatch { held: Arc::clone(&self.held) }
+        LeaseWatch {
+            held: Arc::clone(&self.held),
+        }
     }
 
     /// Demands at the commit that the lease has not run out by the database's clock, even if nobody else has claimed
@@ -372,7 +393,7 @@ impl<'j, C: Backend> LeaseGuard<'j, C> {
             match answer {
                 Ok(answer) => return answer,
                 // The pool's connection was dead before the reads began.
-                Err(_) if reads.is_some() => {}
+                Err(_) if reads.is_some() => continue,
                 Err(error) => return Err(error.into()),
             }
         }
@@ -419,7 +440,12 @@ impl<'j, C: Backend> LeaseGuard<'j, C> {
         writes: impl FnMut(&mut C) -> Result<(), JobError>,
     ) -> Outcome<'j> {
         self.check()?;
-        let commit = commit::Commit { held: &self.held, strict: self.strict, isolation, tries };
+        let commit = commit::Commit {
+            held: &self.held,
+            strict: self.strict,
+            isolation,
+            tries,
+        };
         commit.run(self.slot, writes)?;
         Ok(Self::receipt(Decision::Committed))
     }
@@ -458,13 +484,18 @@ impl<'j, C: Backend> LeaseGuard<'j, C> {
 
 impl<C: Backend> fmt::Debug for LeaseGuard<'_, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LeaseGuard").field("fence", &self.held.fence).field("attempt", &self.held.attempt).finish_non_exhaustive()
+        f.debug_struct("LeaseGuard")
+            .field("fence", &self.held.fence)
+            .field("attempt", &self.held.attempt)
+            .finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for Receipt<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Receipt").field("decision", &self.decision).finish_non_exhaustive()
+        f.debug_struct("Receipt")
+            .field("decision", &self.decision)
+            .finish_non_exhaustive()
     }
 }
 

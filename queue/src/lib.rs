@@ -49,7 +49,10 @@ pub mod testing;
 
 mod sql;
 
-#[allow(missing_docs, reason = "most of the seam is sealed and hidden; what is public has its documentation")]
+#[allow(
+    missing_docs,
+    reason = "most of the seam is sealed and hidden; what is public has its documentation"
+)]
 mod backend;
 pub use backend::{AsBackend, Backend, Isolation, ServerError};
 

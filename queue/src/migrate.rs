@@ -15,8 +15,8 @@ pub use error::MigrateError;
 
 mod ledger;
 use ledger::Ledger;
-pub use ledger::MigrationSql;
 pub(crate) use ledger::Migrate;
+pub use ledger::MigrationSql;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) use ledger::Script;
 

@@ -8,6 +8,8 @@ pub use serde_json::Value;
 
 pub use crate::backend::*;
 pub use crate::claim::{Found, claim};
+#[cfg(feature = "postgres")]
+pub use crate::worker::listener::listen;
 
 /// A field of a unique key.
 pub fn to_value<T: serde::Serialize + ?Sized>(field: &T) -> Value {
@@ -18,5 +20,11 @@ pub fn to_value<T: serde::Serialize + ?Sized>(field: &T) -> Value {
 /// A unique key from named fields: their JSON, so that no two sets of values have the same text.
 #[must_use]
 pub fn unique_key(fields: &[(&str, Value)]) -> String {
-    Value::Array(fields.iter().map(|(name, value)| serde_json::json!([name, value])).collect()).to_string()
+    Value::Array(
+        fields
+            .iter()
+            .map(|(name, value)| serde_json::json!([name, value]))
+            .collect(),
+    )
+    .to_string()
 }

@@ -53,7 +53,10 @@ pub enum RegistryError {
 
 impl<C: Backend, A> Registry<C, A> {
     pub(crate) fn new() -> Self {
-        Self { kinds: BTreeMap::new(), mistakes: Vec::new() }
+        Self {
+            kinds: BTreeMap::new(),
+            mistakes: Vec::new(),
+        }
     }
 
     /// Registers a job type under its kind, or under the kind that it had before a rename.
@@ -106,13 +109,18 @@ impl<C: Backend, A> Registry<C, A> {
     }
 
     pub(crate) fn backoff(&self, kind: &str) -> Backoff {
-        self.kinds.get(kind).map_or(Backoff::Fixed(Duration::from_secs(60)), |registered| registered.backoff)
+        self.kinds
+            .get(kind)
+            .map_or(Backoff::Fixed(Duration::from_secs(60)), |registered| registered.backoff)
     }
 
     /// Runs one claimed job. A panic ends the attempt, not the thread.
     pub(crate) fn run(&self, row: &ClaimedRow, slot: &mut dyn Slot<C>, held: Arc<Held>, app: &A) -> Ran {
         let Some(registered) = self.kinds.get(row.kind.as_str()) else {
-            return Ran::Returned(Err(JobError::retry(format!("the kind {:?} is not registered here", row.kind))));
+            return Ran::Returned(Err(JobError::retry(format!(
+                "the kind {:?} is not registered here",
+                row.kind
+            ))));
         };
         match catch_unwind(AssertUnwindSafe(|| (registered.run)(row, slot, held, app))) {
             Ok(returned) => Ran::Returned(returned),
@@ -128,7 +136,8 @@ fn erased<J: Handler<C, A>, C: Backend, A>(
     app: &A,
 ) -> Result<Decision, JobError> {
     let job: J = decode(row.version, &row.payload)?;
-    job.run(LeaseGuard::new(slot, held), app).map(|receipt| receipt.decision)
+    job.run(LeaseGuard::new(slot, held), app)
+        .map(|receipt| receipt.decision)
 }
 
 /// Decodes a payload. One that this program cannot decode would fail at every attempt, so it is discarded, and kept.

@@ -55,8 +55,13 @@ impl Schema {
         if name == DEFAULT {
             return Ok(Self::default());
         }
-        let named = Named { name: name.to_owned(), texts: Mutex::default() };
-        Ok(Self { named: Some(Arc::new(named)) })
+        let named = Named {
+            name: name.to_owned(),
+            texts: Mutex::default(),
+        };
+        Ok(Self {
+            named: Some(Arc::new(named)),
+        })
     }
 
     /// The name.
@@ -71,12 +76,16 @@ impl Schema {
         let Some(named) = &self.named else { return text };
         let mut texts = named.texts.lock().unwrap_or_else(PoisonError::into_inner);
         // Leaked on purpose: a fixed number of texts per schema name, and Diesel wants them as long as its cache.
-        texts.entry((text.as_ptr() as usize, text.len())).or_insert_with(|| Box::leak(self.render_once(text).into_owned().into_boxed_str()))
+        texts
+            .entry((text.as_ptr() as usize, text.len()))
+            .or_insert_with(|| Box::leak(self.render_once(text).into_owned().into_boxed_str()))
     }
 
     /// As [`Schema::render`], for texts that are used once (migrations).
     pub(crate) fn render_once<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let Some(named) = &self.named else { return Cow::Borrowed(text) };
+        let Some(named) = &self.named else {
+            return Cow::Borrowed(text);
+        };
         let name = &named.name;
         Cow::Owned(
             text.replace("leasehold.", &format!("\"{name}\"."))

@@ -34,18 +34,27 @@ pub(crate) enum Settlement {
 /// Decides what is to be written; `None` when nothing is: the job is committed, or not ours any more.
 pub(crate) fn decide(held: &Held, backoff: Backoff, ran: Ran, reporter: &Reporter) -> Option<Settlement> {
     if held.lost() == Some(Refusal::TimedOut) {
-        log::warn!("{}: its handler returned after its timeout; the attempt is settled already", held.info());
+        log::warn!(
+            "{}: its handler returned after its timeout; the attempt is settled already",
+            held.info()
+        );
         return None;
     }
     let failed = match ran {
         // An error or a panic after the commit does not undo it, and must not settle the job again.
         Ran::Returned(Err(error)) if held.is_committed() => {
-            log::error!("{}: its handler failed after the commit, which stands: {error}", held.info());
+            log::error!(
+                "{}: its handler failed after the commit, which stands: {error}",
+                held.info()
+            );
             reporter.completed(&held.info());
             return None;
         }
         Ran::Panicked(text) if held.is_committed() => {
-            log::error!("{}: its handler panicked after the commit, which stands: {text}", held.info());
+            log::error!(
+                "{}: its handler panicked after the commit, which stands: {text}",
+                held.info()
+            );
             reporter.completed(&held.info());
             return None;
         }
@@ -63,7 +72,12 @@ pub(crate) fn decide(held: &Held, backoff: Backoff, ran: Ran, reporter: &Reporte
             }));
         }
         Ran::Returned(Ok(Decision::Cancel(why))) => {
-            return Some(Settlement::End(End { state: "cancelled", reason: Some(storable(&why)), takes_away: false, error: None }));
+            return Some(Settlement::End(End {
+                state: "cancelled",
+                reason: Some(storable(&why)),
+                takes_away: false,
+                error: None,
+            }));
         }
         Ran::Returned(Err(error)) => match error.kind {
             JobErrorKind::Refused(ref refusal) => {
@@ -76,12 +90,32 @@ pub(crate) fn decide(held: &Held, backoff: Backoff, ran: Ran, reporter: &Reporte
             }
             JobErrorKind::Away => {
                 log::warn!("{}: {error}; put back without using up the attempt", held.info());
-                return Some(Settlement::PutBack(PutBack { delay_ms: 1000, uses_attempt: false, takes_away: false, error: None }));
+                return Some(Settlement::PutBack(PutBack {
+                    delay_ms: 1000,
+                    uses_attempt: false,
+                    takes_away: false,
+                    error: None,
+                }));
             }
-            JobErrorKind::Discard => Failed { cause: "error", text: error.to_string(), after: None, discard: true },
-            JobErrorKind::Retry { after } => Failed { cause: "error", text: error.to_string(), after, discard: false },
+            JobErrorKind::Discard => Failed {
+                cause: "error",
+                text: error.to_string(),
+                after: None,
+                discard: true,
+            },
+            JobErrorKind::Retry { after } => Failed {
+                cause: "error",
+                text: error.to_string(),
+                after,
+                discard: false,
+            },
         },
-        Ran::Panicked(text) => Failed { cause: "panic", text: format!("panicked: {text}"), after: None, discard: false },
+        Ran::Panicked(text) => Failed {
+            cause: "panic",
+            text: format!("panicked: {text}"),
+            after: None,
+            discard: false,
+        },
     };
     Some(failed.settlement(held, backoff, false))
 }
@@ -90,7 +124,13 @@ pub(crate) fn decide(held: &Held, backoff: Backoff, ran: Ran, reporter: &Reporte
 pub(crate) fn time_out(held: &Held, backoff: Backoff) -> Settlement {
     let limit = held.timeout.unwrap_or_default();
     let text = format!("the attempt ran longer than its timeout of {limit:?}");
-    Failed { cause: "timeout", text, after: None, discard: false }.settlement(held, backoff, true)
+    Failed {
+        cause: "timeout",
+        text,
+        after: None,
+        discard: false,
+    }
+    .settlement(held, backoff, true)
 }
 
 struct Failed {
@@ -103,16 +143,35 @@ struct Failed {
 impl Failed {
     fn settlement(self, held: &Held, backoff: Backoff, takes_away: bool) -> Settlement {
         let text = storable(&self.text);
-        let error = Some(AttemptError { cause: self.cause, error: text.clone() });
-        if self.discard || held.attempt >= held.max_attempts {
-            return Settlement::End(End { state: "discarded", reason: Some(text), takes_away, error });
+        let error = Some(AttemptError {
+            cause: self.cause,
+            error: text.clone(),
+        });
+        let end = |state, error| {
+            Settlement::End(End {
+                state,
+                reason: Some(text.clone()),
+                takes_away,
+                error,
+            })
+        };
+        if self.discard {
+            return end("discarded", error);
         }
         // A job that was asked to stop has failed instead of finishing: it does not run again.
         if held.is_cancel_requested() {
-            return Settlement::End(End { state: "cancelled", reason: Some(text), takes_away, error });
+            return end("cancelled", error);
+        }
+        if held.attempt >= held.max_attempts {
+            return end("discarded", error);
         }
         let after = self.after.unwrap_or_else(|| backoff.after(held.attempt));
-        Settlement::PutBack(PutBack { delay_ms: millis(after), uses_attempt: true, takes_away, error })
+        Settlement::PutBack(PutBack {
+            delay_ms: millis(after),
+            uses_attempt: true,
+            takes_away,
+            error,
+        })
     }
 }
 
@@ -132,11 +191,21 @@ impl Settlement {
         let job = &held.info();
         match self {
             Self::Finish => reporter.completed(job),
-            Self::PutBack(PutBack { error: Some(error), delay_ms, .. }) => {
+            Self::PutBack(PutBack {
+                error: Some(error),
+                delay_ms,
+                ..
+            }) => {
                 reporter.retried(job, &error.error, Duration::from_millis(delay_ms.unsigned_abs()));
             }
-            Self::PutBack(PutBack { delay_ms, .. }) => reporter.snoozed(job, Duration::from_millis(delay_ms.unsigned_abs())),
-            Self::End(End { state: "discarded", reason, .. }) => reporter.discarded(job, reason.as_deref().unwrap_or_default()),
+            Self::PutBack(PutBack { delay_ms, .. }) => {
+                reporter.snoozed(job, Duration::from_millis(delay_ms.unsigned_abs()))
+            }
+            Self::End(End {
+                state: "discarded",
+                reason,
+                ..
+            }) => reporter.discarded(job, reason.as_deref().unwrap_or_default()),
             Self::End(End { reason, .. }) => reporter.cancelled(job, reason.as_deref().unwrap_or_default()),
         }
     }
@@ -171,12 +240,16 @@ pub(crate) fn diagnose<C: Backend>(
         return Ok(Ok(()));
     }
     let refusal = Refusal::of(&held.fence, row.as_ref());
-    Ok(Err(refusal.unwrap_or(Refusal::Lost { generation: held.fence.generation })))
+    Ok(Err(refusal.unwrap_or(Refusal::Lost {
+        generation: held.fence.generation,
+    })))
 }
 
 fn millis(duration: Duration) -> i64 {
     const HUNDRED_YEARS: i64 = 100 * 365 * 24 * 3600 * 1000;
-    i64::try_from(duration.as_millis()).unwrap_or(HUNDRED_YEARS).min(HUNDRED_YEARS)
+    i64::try_from(duration.as_millis())
+        .unwrap_or(HUNDRED_YEARS)
+        .min(HUNDRED_YEARS)
 }
 
 /// A text that every database stores: PostgreSQL takes no NUL, and a failure whose text cannot be stored could not be
@@ -187,7 +260,12 @@ pub(crate) fn storable(text: &str) -> String {
         end -= 1;
     }
     let cut = &text[..end];
-    if cut.contains('\0') { Cow::Owned(cut.replace('\0', "\u{fffd}")) } else { Cow::Borrowed(cut) }.into_owned()
+    if cut.contains('\0') {
+        Cow::Owned(cut.replace('\0', "\u{fffd}"))
+    } else {
+        Cow::Borrowed(cut)
+    }
+    .into_owned()
 }
 
 #[cfg(test)]

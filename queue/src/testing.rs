@@ -60,7 +60,12 @@ pub enum RunnerError {
 impl<C: Backend, A> Runner<C, A> {
     /// A runner with the state that handlers are given.
     pub fn new(app: A) -> Self {
-        Self { app, registry: Registry::new(), queues: Vec::new(), schema: Schema::default() }
+        Self {
+            app,
+            registry: Registry::new(),
+            queues: Vec::new(),
+            schema: Schema::default(),
+        }
     }
 
     /// Runs jobs of this type.
@@ -107,18 +112,31 @@ impl<C: Backend, A> Runner<C, A> {
     fn run_next(&self, conn: &mut C, reporter: &Reporter) -> Result<bool, RunnerError> {
         self.registry.check()?;
         let serves = self.registry.serves(&self.queues);
-        let mut queues: Vec<String> = serves.iter().map(|served| served.queue.clone()).collect();
-        queues.dedup();
-        conn.promote(&self.schema, &queues, 1000)?;
-        let request =
-            ClaimRequest { serves: &serves, limit: 1, lease_token: Uuid::new_v4(), worker: Uuid::new_v4(), begun: true };
+        conn.promote(&self.schema, &serves, 1000)?;
+        let request = ClaimRequest {
+            serves: &serves,
+            limit: 1,
+            lease_token: Uuid::new_v4(),
+            worker: Uuid::new_v4(),
+            begun: true,
+        };
         let sent = Instant::now();
         let claimed = conn.claim(&self.schema, &request)?;
         let Some(row) = claimed.first() else { return Ok(false) };
-        let held = Arc::new(Held::new(row, request.lease_token, self.registry.timeout(&row.kind), sent));
+        let held = Arc::new(Held::new(
+            row,
+            request.lease_token,
+            self.registry.timeout(&row.kind),
+            sent,
+        ));
         held.begin(Instant::now());
         reporter.begun(&held.info());
-        let mut slot = Borrowed { conn, schema: &self.schema, settings: ConnectionSettings::default(), gate: WriteGate::default() };
+        let mut slot = Borrowed {
+            conn,
+            schema: &self.schema,
+            settings: ConnectionSettings::default(),
+            gate: WriteGate::default(),
+        };
         let ran = self.registry.run(row, &mut slot, Arc::clone(&held), &self.app);
         if let Some(settlement) = settle::decide(&held, self.registry.backoff(&row.kind), ran, reporter) {
             if settlement.write(conn, &self.schema, &held)? {
@@ -133,7 +151,9 @@ impl<C: Backend, A> Runner<C, A> {
 
 impl<C: Backend, A> fmt::Debug for Runner<C, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Runner").field("queues", &self.queues).finish_non_exhaustive()
+        f.debug_struct("Runner")
+            .field("queues", &self.queues)
+            .finish_non_exhaustive()
     }
 }
 
@@ -153,7 +173,9 @@ impl<C: Backend> Slot<C> for Borrowed<'_, C> {
     fn give_back(&mut self, _broken: bool) {}
 
     fn fresh(&self) -> Result<C, JobError> {
-        Err(JobError::retry("a test's connection has no second one to resolve a lost COMMIT"))
+        Err(JobError::retry(
+            "a test's connection has no second one to resolve a lost COMMIT",
+        ))
     }
 
     fn settings(&self) -> &ConnectionSettings {
@@ -181,7 +203,10 @@ impl<C: Backend> Slot<C> for Borrowed<'_, C> {
 /// The database's.
 pub fn enqueued<J: Job>(conn: &mut impl AsBackend) -> QueryResult<Vec<J>> {
     let jobs = conn.as_backend().open_jobs(&Schema::default(), J::KIND)?;
-    Ok(jobs.iter().filter_map(|job| crate::registry::decode(job.version, &job.payload).ok()).collect())
+    Ok(jobs
+        .iter()
+        .filter_map(|job| crate::registry::decode(job.version, &job.payload).ok())
+        .collect())
 }
 
 /// Moves the run time of a ready job by moving its row: `Duration::ZERO` makes it due now. Whether there was such a job.

@@ -18,7 +18,10 @@ struct Local {
     expected_until: Option<Instant>,
 }
 
-static LOCAL: Mutex<Local> = Mutex::new(Local { claimers: Vec::new(), expected_until: None });
+static LOCAL: Mutex<Local> = Mutex::new(Local {
+    claimers: Vec::new(),
+    expected_until: None,
+});
 
 fn local() -> std::sync::MutexGuard<'static, Local> {
     LOCAL.lock().unwrap_or_else(PoisonError::into_inner)
@@ -32,7 +35,12 @@ pub(crate) fn register(claimer: Sender<()>) {
 /// Something was enqueued and committed.
 pub(crate) fn wake_local() {
     // Full means that it is about to look anyway.
-    local().claimers.retain(|claimer| !matches!(claimer.try_send(()), Err(crossbeam_channel::TrySendError::Disconnected(()))));
+    local().claimers.retain(|claimer| {
+        !matches!(
+            claimer.try_send(()),
+            Err(crossbeam_channel::TrySendError::Disconnected(()))
+        )
+    });
 }
 
 /// Something was enqueued and its commit is to come.

@@ -124,7 +124,7 @@ fn databases_of_killed_programs_are_swept_and_those_of_living_ones_stay() {
         .unwrap();
     // Another test program on the same server, which sweeps before its first database.
     let status = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "server::a_database_is_made"])
+        .args(["--exact", "server::a_new_database_has_no_tables"])
         .env(URL_VARIABLE, cluster.url())
         .stdout(Stdio::null())
         .status()
@@ -139,7 +139,7 @@ fn databases_of_killed_programs_are_swept_and_those_of_living_ones_stay() {
 }
 
 #[test]
-fn a_database_is_made() {
+fn a_new_database_has_no_tables() {
     let mut db = postgres::database();
     assert_eq!(
         db.integer("SELECT count(*) FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')"),

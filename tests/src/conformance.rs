@@ -4,7 +4,7 @@
 /// `leasehold_jobs` on SQLite.
 pub trait TestDb: Sized {
     /// The connection that programs use on this backend.
-    type Connection: diesel::Connection;
+    type Connection: leasehold::Backend;
 
     /// The backend's name: `postgres` or `sqlite`.
     const BACKEND: &'static str;

@@ -33,7 +33,7 @@ CREATE TABLE leasehold_jobs (
 
 -- What a claim reads, in the order in which it takes: a seek for each (queue, kind, version) that the program serves.
 CREATE INDEX leasehold_jobs_claim ON leasehold_jobs (queue, kind, version, priority DESC, run_at, id) WHERE state = 'ready' AND scheduled = 0;
-CREATE INDEX leasehold_jobs_scheduled ON leasehold_jobs (queue, run_at) WHERE scheduled = 1;
+CREATE INDEX leasehold_jobs_scheduled ON leasehold_jobs (queue, kind, version, run_at) WHERE scheduled = 1;
 -- Held rows, for the sweep and for the look-up of a claim whose answer was lost.
 CREATE INDEX leasehold_jobs_held ON leasehold_jobs (id) WHERE worker IS NOT NULL;
 

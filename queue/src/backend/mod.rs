@@ -45,6 +45,7 @@ pub trait Backend:
     + WorkerStatements
     + InspectStatements
     + crate::migrate::Migrate
+    + AsBackend<Connection = Self>
 {
     /// The backend's name in logs and reports: `postgres` or `sqlite`.
     const NAME: &'static str;
@@ -343,8 +344,8 @@ pub struct Waiting {
 }
 
 pub trait ClaimStatements {
-    /// Makes scheduled rows of `queues` that have come due claimable, `limit` at the most; returns how many.
-    fn promote(&mut self, schema: &Schema, queues: &[String], limit: i64) -> QueryResult<usize>;
+    /// Makes scheduled rows that have come due claimable, `limit` at the most; returns how many.
+    fn promote(&mut self, schema: &Schema, serves: &[Served], limit: i64) -> QueryResult<usize>;
 
     /// Claims rows: one statement, committed when it returns. The caller has made sure that no transaction is open.
     /// The rows come in no particular order.
@@ -353,8 +354,9 @@ pub trait ClaimStatements {
     /// The rows of a claim whose answer was lost, by its token.
     fn find_claimed(&mut self, schema: &Schema, lease_token: Uuid) -> QueryResult<Vec<ClaimedRow>>;
 
-    /// What is left in what the program serves.
-    fn waiting(&mut self, schema: &Schema, serves: &[Served]) -> QueryResult<Waiting>;
+    /// What is left in what the program serves. Of each (queue, kind, version) and state no more than `at_most` are
+    /// counted: a claimer that found nothing asks whether there is anything, and must not pay for a long queue.
+    fn waiting(&mut self, schema: &Schema, serves: &[Served], at_most: i64) -> QueryResult<Waiting>;
 }
 
 // ---- lease ----
@@ -460,7 +462,8 @@ pub trait SettleStatements {
     /// Ends one as discarded or cancelled; 1 row if it was ours, else 0.
     fn end(&mut self, schema: &Schema, fence: &Fence, how: &End) -> QueryResult<usize>;
 
-    /// Puts back leases on which no handler has begun, attempt given back; returns the ids that were ours.
+    /// Puts back leases on which no handler has begun, as the caller knows, attempt given back; returns the ids that were
+    /// ours.
     fn release(&mut self, schema: &Schema, fences: &[Fence]) -> QueryResult<Vec<i64>>;
 
     /// Asks a running job to stop (`cancel_requested_at`), leaving its generation; 0 when it is not running.

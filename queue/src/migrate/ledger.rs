@@ -57,10 +57,16 @@ impl Script {
 
     pub(super) fn sql<C: Migrate>(&self, schema: &Schema) -> MigrationSql {
         let (ledger, version) = (C::LEDGER, self.version());
-        let up =
-            format!("-- {}\n{}\nINSERT INTO {ledger} (version) VALUES ('{version}');\n", self.name, self.up.trim_end());
-        let down =
-            format!("-- {}\n{}\nDELETE FROM {ledger} WHERE version = '{version}';\n", self.name, self.down.trim_end());
+        let up = format!(
+            "-- {}\n{}\nINSERT INTO {ledger} (version) VALUES ('{version}');\n",
+            self.name,
+            self.up.trim_end()
+        );
+        let down = format!(
+            "-- {}\n{}\nDELETE FROM {ledger} WHERE version = '{version}';\n",
+            self.name,
+            self.down.trim_end()
+        );
         MigrationSql {
             version: version.to_owned(),
             name: self.name.to_owned(),
@@ -122,7 +128,11 @@ pub(super) struct Source(Vec<MigrationSql>);
 
 impl<DB: diesel::backend::Backend> MigrationSource<DB> for Source {
     fn migrations(&self) -> Result<Vec<Box<dyn Migration<DB>>>> {
-        Ok(self.0.iter().map(|sql| Box::new(sql.clone()) as Box<dyn Migration<DB>>).collect())
+        Ok(self
+            .0
+            .iter()
+            .map(|sql| Box::new(sql.clone()) as Box<dyn Migration<DB>>)
+            .collect())
     }
 }
 
@@ -160,9 +170,10 @@ fn typed(error: Box<dyn std::error::Error + Send + Sync>, schema: &Schema) -> Mi
         Err(error) => error,
     };
     match error.downcast::<MigrationError>().map(|error| *error) {
-        Ok(MigrationError::UnknownMigrationVersion(version)) => {
-            MigrateError::Unknown { schema: schema.name().to_owned(), version: version.to_string() }
-        }
+        Ok(MigrationError::UnknownMigrationVersion(version)) => MigrateError::Unknown {
+            schema: schema.name().to_owned(),
+            version: version.to_string(),
+        },
         Ok(other) => Error::QueryBuilderError(Box::new(other)).into(),
         Err(error) => match error.downcast::<Error>() {
             Ok(database) => (*database).into(),
@@ -174,14 +185,20 @@ fn typed(error: Box<dyn std::error::Error + Send + Sync>, schema: &Schema) -> Mi
 impl<C: Backend> MigrationHarness<C::Backend> for Ledger<'_, C> {
     fn run_migration(&mut self, migration: &dyn Migration<C::Backend>) -> Result<MigrationVersion<'static>> {
         let (name, schema) = (migration.name(), self.schema.name());
-        migration.run(self.conn).map_err(|source| MigrateError::Failed { name: name.to_string(), source })?;
+        migration.run(self.conn).map_err(|source| MigrateError::Failed {
+            name: name.to_string(),
+            source,
+        })?;
         log::info!("applied migration {name} schema={schema}");
         Ok(name.version().as_owned())
     }
 
     fn revert_migration(&mut self, migration: &dyn Migration<C::Backend>) -> Result<MigrationVersion<'static>> {
         let (name, schema) = (migration.name(), self.schema.name());
-        migration.revert(self.conn).map_err(|source| MigrateError::Failed { name: name.to_string(), source })?;
+        migration.revert(self.conn).map_err(|source| MigrateError::Failed {
+            name: name.to_string(),
+            source,
+        })?;
         log::info!("reverted migration {name} schema={schema}");
         Ok(name.version().as_owned())
     }

@@ -4,12 +4,18 @@ use std::process::{ExitCode, Termination};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{StartError, Worker};
+use super::builder::ProgressFn;
+use super::control::Control;
+use super::{Running, Shared, StartError, Worker};
 use crate::backend::{Backend, Waiting};
 use crate::events::Counts;
 
 /// How often progress is shown at the most.
-const PROGRESS_EVERY: Duration = Duration::from_millis(100);
+const SHOW_EVERY: Duration = Duration::from_millis(100);
+/// How often what is left is counted at the most.
+const COUNT_EVERY: Duration = Duration::from_millis(500);
+/// How often a batch looks for what other processes left, at the least.
+const BATCH_POLL: Duration = Duration::from_millis(250);
 
 /// What the claimer saw when it last found nothing to claim.
 #[derive(Debug, Default)]
@@ -28,7 +34,11 @@ impl Look {
     /// The last look and its number, after waiting for a newer one than `than`, `timeout` at the most.
     fn newer(&self, than: u64, timeout: Duration) -> (u64, Waiting) {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        *self.looked.wait_timeout_while(seen, timeout, |seen| seen.0 <= than).unwrap_or_else(PoisonError::into_inner).0
+        *self
+            .looked
+            .wait_timeout_while(seen, timeout, |seen| seen.0 <= than)
+            .unwrap_or_else(PoisonError::into_inner)
+            .0
     }
 }
 
@@ -106,54 +116,128 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
     /// [`StartError`]. Once it runs, it waits out a database that is away.
     pub fn run_until_empty(mut self) -> Result<Summary, StartError> {
         let started = Instant::now();
-        let (patience, mut show) = (self.patience, std::mem::take(&mut self.progress));
+        let patience = self.patience;
+        let mut show = Show {
+            callbacks: std::mem::take(&mut self.progress),
+            started,
+            shown: None,
+            left: None,
+        };
         self.batch = true;
-        self.poll = self.poll.min(Duration::from_millis(250));
+        self.poll = self.poll.min(BATCH_POLL);
         #[cfg(feature = "signals")]
         let signals = self.signals;
         let mut running = self.start()?;
         #[cfg(feature = "signals")]
-        let _signals = if signals { Some(super::signals::watch(&running)?) } else { None };
+        let _signals = if signals {
+            Some(super::signals::watch(&running)?)
+        } else {
+            None
+        };
+        let mut counter = Counter::new(&running);
 
-        let (mut number, mut waiting) = (0, Waiting::default());
-        let mut shown = None;
-        let mut interrupted = false;
-        loop {
+        let mut number = 0;
+        let interrupted = loop {
+            show.update(&running, &mut counter);
             let held = running.held();
-            let (newer, seen) = running.shared.look.newer(number, PROGRESS_EVERY);
+            let (newer, waiting) = running.shared.look.newer(number, SHOW_EVERY);
             let is_news = newer > number;
-            (number, waiting) = (newer, if is_news { seen } else { waiting });
-            let progress = Progress {
-                counts: running.counts(),
-                left: (number > 0).then(|| left(&waiting).max(running.held() as u64)),
-                elapsed: started.elapsed(),
-            };
-            if shown != Some((progress.counts, progress.left)) {
-                shown = Some((progress.counts, progress.left));
-                show.iter_mut().for_each(|show| show(&progress));
-            }
+            number = newer;
             if running.shared.stop.is_stopping() {
-                interrupted = true;
-                break;
+                break true;
             }
             // A look that began while this process held nothing, and that found nothing elsewhere.
             if is_news && held == 0 && running.held() == 0 && is_empty(&waiting, patience) {
-                break;
+                break false;
             }
-        }
-        let patience = if interrupted { Duration::MAX } else { Duration::from_secs(10) };
-        running.stop(patience);
-        let counts = running.counts();
-        Ok(Summary { counts, scheduled: waiting.scheduled.unsigned_abs(), interrupted, elapsed: started.elapsed() })
+        };
+        running.stop(if interrupted {
+            Duration::MAX
+        } else {
+            Duration::from_secs(10)
+        });
+        let waiting = counter.count(&running.shared).unwrap_or_default();
+        show.left = Some(waiting.ready.unsigned_abs() + waiting.running.unsigned_abs());
+        show.tell(&running);
+        Ok(Summary {
+            counts: running.counts(),
+            scheduled: waiting.scheduled.unsigned_abs(),
+            interrupted,
+            elapsed: started.elapsed(),
+        })
     }
 }
 
-fn left(waiting: &Waiting) -> u64 {
-    waiting.ready.unsigned_abs() + waiting.running.unsigned_abs()
+/// Tells the callbacks how far it has come.
+struct Show {
+    callbacks: Vec<ProgressFn>,
+    started: Instant,
+    shown: Option<(Counts, Option<u64>)>,
+    left: Option<u64>,
+}
+
+impl Show {
+    fn update<C: Backend, A: Send + Sync + 'static>(&mut self, running: &Running<C, A>, counter: &mut Counter<C>) {
+        if self.callbacks.is_empty() {
+            return;
+        }
+        if let Some(waiting) = counter.count_if_due(&running.shared) {
+            self.left = Some(waiting.ready.unsigned_abs() + waiting.running.unsigned_abs());
+        }
+        self.tell(running);
+    }
+
+    fn tell<C: Backend, A: Send + Sync + 'static>(&mut self, running: &Running<C, A>) {
+        let counts = running.counts();
+        if self.shown == Some((counts, self.left)) {
+            return;
+        }
+        self.shown = Some((counts, self.left));
+        let progress = Progress {
+            counts,
+            left: self.left,
+            elapsed: self.started.elapsed(),
+        };
+        self.callbacks.iter_mut().for_each(|show| show(&progress));
+    }
+}
+
+/// Counts what is left, on a connection of its own: that takes longer the more there is.
+struct Counter<C: Backend> {
+    control: Control<C>,
+    due: Instant,
+}
+
+impl<C: Backend> Counter<C> {
+    fn new<A: Send + Sync + 'static>(running: &Running<C, A>) -> Self {
+        let shared = &running.shared;
+        Self {
+            control: Control::new("count", &shared.url, &shared.settings),
+            due: Instant::now(),
+        }
+    }
+
+    fn count_if_due<A>(&mut self, shared: &Shared<C, A>) -> Option<Waiting> {
+        let started = Instant::now();
+        if started < self.due {
+            return None;
+        }
+        let waiting = self.count(shared);
+        // No more than a twentieth of the time goes into counting.
+        self.due = Instant::now() + (started.elapsed() * 20).max(COUNT_EVERY);
+        waiting
+    }
+
+    fn count<A>(&mut self, shared: &Shared<C, A>) -> Option<Waiting> {
+        self.control
+            .run(|conn| conn.waiting(&shared.schema, &shared.serves, i64::MAX))
+            .ok()
+    }
 }
 
 fn is_empty(waiting: &Waiting, patience: Duration) -> bool {
-    let due_soon = waiting.next_due_ms.is_some_and(|ms| Duration::from_millis(ms.unsigned_abs()) <= patience);
+    let due_soon = waiting
+        .next_due_ms
+        .is_some_and(|ms| Duration::from_millis(ms.unsigned_abs()) <= patience);
     waiting.ready == 0 && waiting.running == 0 && !due_soon
 }
-

@@ -254,7 +254,7 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
                 host: hostname(),
                 pid: i32::try_from(std::process::id()).unwrap_or_default(),
                 threads: i32::try_from(self.threads).unwrap_or(i32::MAX),
-                queues: queues.clone(),
+                queues,
             },
             beats: Locked::new(Control::new("heartbeat", &self.url, &self.settings)),
             reporter: Reporter::new(self.hooks),
@@ -265,7 +265,6 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
             app: self.app,
             pool,
             serves,
-            queues,
             threads: self.threads,
             prefetch: self.prefetch,
             unbatched: self.unbatched,
@@ -307,14 +306,23 @@ fn handlers_pool<C: Backend>(
 
 fn hostname() -> String {
     let from_kernel = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
-    let name = from_kernel.or_else(|| std::env::var("HOSTNAME").ok()).unwrap_or_default();
+    let name = from_kernel
+        .or_else(|| std::env::var("HOSTNAME").ok())
+        .unwrap_or_default();
     let name = name.trim();
-    if name.is_empty() { "unknown".to_owned() } else { name.chars().take(255).collect() }
+    if name.is_empty() {
+        "unknown".to_owned()
+    } else {
+        name.chars().take(255).collect()
+    }
 }
 
 impl<C: Backend, A> fmt::Debug for Worker<C, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Neither the URL, which may hold a password, nor the application's state.
-        f.debug_struct("Worker").field("threads", &self.threads).field("queues", &self.queues).finish_non_exhaustive()
+        f.debug_struct("Worker")
+            .field("threads", &self.threads)
+            .field("queues", &self.queues)
+            .finish_non_exhaustive()
     }
 }

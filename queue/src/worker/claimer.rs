@@ -24,7 +24,14 @@ pub(crate) struct Claimer<'a, C: Backend, A> {
 impl<'a, C: Backend, A: Send + Sync + 'static> Claimer<'a, C, A> {
     pub(crate) fn new(shared: &'a Shared<C, A>, jobs: Sender<Claimed>, free: Receiver<()>, wake: Receiver<()>) -> Self {
         let source = Source::new(shared, "claim", wake);
-        Self { shared, source, jobs, free, idle: 0, ahead: VecDeque::new() }
+        Self {
+            shared,
+            source,
+            jobs,
+            free,
+            idle: 0,
+            ahead: VecDeque::new(),
+        }
     }
 
     /// Claims until the worker stops. Jobs on which no handler has begun are then left to be released.
@@ -35,7 +42,10 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Claimer<'a, C, A> {
                 self.claim();
             }
         }
-        self.shared.unbegun.lock().extend(self.ahead.drain(..).map(|job| job.held));
+        self.shared
+            .unbegun
+            .lock()
+            .extend(self.ahead.drain(..).map(|job| job.held));
     }
 
     /// Waits for a thread without a job; false once the worker stops.
@@ -72,11 +82,15 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Claimer<'a, C, A> {
         }
         let mut fences: Vec<Fence> = self.ahead.iter().take(now).map(|job| job.held.fence).collect();
         fences.sort_unstable();
-        let Some(begun) = self.source.begin(&fences) else { return };
+        let Some(begun) = self.source.begin(&fences) else {
+            return;
+        };
         let jobs: Vec<Claimed> = self.ahead.drain(..now).collect();
         for job in jobs {
             if !begun.contains(&job.held.fence.id) {
-                job.held.mark_lost(Refusal::Lost { generation: job.held.fence.generation + 1 });
+                job.held.mark_lost(Refusal::Lost {
+                    generation: job.held.fence.generation + 1,
+                });
             }
             self.hand_over(job);
         }

@@ -4,10 +4,10 @@
 
 use std::time::{Duration, Instant};
 
-use diesel::r2d2::R2D2Connection;
 use diesel::result::{DatabaseErrorKind, Error, QueryResult};
 
 use crate::backend::{Backend, ConnectionSettings, WriteGate};
+use crate::commit::is_dead;
 
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
@@ -77,17 +77,9 @@ impl<C: Backend> Control<C> {
     }
 
     fn failed(&mut self, error: Error) -> Failure {
-        let gone = match &error {
-            // A server that became read-only has been replaced by another one: connect anew, wherever that leads.
-            Error::DatabaseError(
-                DatabaseErrorKind::ClosedConnection
-                | DatabaseErrorKind::UnableToSendCommand
-                | DatabaseErrorKind::ReadOnlyTransaction,
-                _,
-            )
-            | Error::BrokenTransactionManager => true,
-            _ => self.conn.as_mut().is_none_or(|conn| R2D2Connection::is_broken(conn) || conn.ping().is_err()),
-        };
+        // A server that became read-only has been replaced by another one: connect anew, wherever that leads.
+        let read_only = matches!(error, Error::DatabaseError(DatabaseErrorKind::ReadOnlyTransaction, _));
+        let gone = read_only || self.conn.as_mut().is_none_or(|conn| is_dead(conn, &error));
         if !gone {
             log::warn!("{}: {error}", self.purpose);
             return Failure::Refused(error);

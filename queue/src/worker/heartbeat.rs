@@ -48,7 +48,11 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Arc<Shared<C, A
 
 /// When this lease must be looked at again: for its heartbeat or for its timeout.
 fn next_look(held: &Held, now: Instant) -> Duration {
-    let beat = if held.lost().is_some() { IDLE } else { held.beat_due_in(now) };
+    let beat = if held.lost().is_some() {
+        IDLE
+    } else {
+        held.beat_due_in(now)
+    };
     let timeout = match (held.timeout, held.begun_at()) {
         (Some(timeout), Some(begun)) if held.lost().is_none() => (begun + timeout).saturating_duration_since(now),
         _ => IDLE,
@@ -63,7 +67,9 @@ fn beat_all<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>, due: &[
         let mut fences: Vec<Fence> = chunk.iter().map(|held| held.fence).collect();
         fences.sort_unstable();
         let sent = Instant::now();
-        let Ok(beats) = shared.beats.lock().run(|conn| conn.heartbeat(&shared.schema, &fences)) else { return false };
+        let Ok(beats) = shared.beats.lock().run(|conn| conn.heartbeat(&shared.schema, &fences)) else {
+            return false;
+        };
         let beats: HashMap<i64, Beat> = beats.into_iter().map(|beat| (beat.id, beat)).collect();
         for held in chunk {
             match beats.get(&held.fence.id) {
@@ -89,7 +95,13 @@ fn accept(held: &Held, beat: &Beat, sent: Instant) {
 /// The row is not running under this lease any more. Reading it again says why; a handler that is committing at this
 /// moment finds out by itself.
 fn gone<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>, held: &Held) {
-    let Ok(row) = shared.beats.lock().run(|conn| conn.ownership(&shared.schema, held.fence.id)) else { return };
+    let Ok(row) = shared
+        .beats
+        .lock()
+        .run(|conn| conn.ownership(&shared.schema, held.fence.id))
+    else {
+        return;
+    };
     let by_ourselves = row.as_ref().is_some_and(|row| row.generation == held.fence.generation);
     if let Some(refusal) = Refusal::of(&held.fence, row.as_ref()).filter(|_| !by_ourselves) {
         let text = refusal.to_string();

@@ -20,7 +20,12 @@ pub(crate) struct Leases {
 impl Leases {
     pub(crate) fn new() -> Self {
         let (poke, poked) = bounded(1);
-        Self { held: Mutex::default(), fewer: Condvar::new(), poke, poked }
+        Self {
+            held: Mutex::default(),
+            fewer: Condvar::new(),
+            poke,
+            poked,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Fence, Arc<Held>>> {
@@ -67,7 +72,11 @@ impl Leases {
             }
             // In steps, because `give_up` (a second signal) notifies nobody.
             let step = Duration::from_millis(20);
-            held = self.fewer.wait_timeout(held, step).unwrap_or_else(PoisonError::into_inner).0;
+            held = self
+                .fewer
+                .wait_timeout(held, step)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
         true
     }

@@ -19,8 +19,14 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) {
     loop {
         if Instant::now() >= show_at {
             show_at = Instant::now() + SHOW_EVERY;
-            let _ = shared.beats.lock().run(|conn| conn.show_worker(&shared.schema, &shared.worker));
-            let _ = shared.beats.lock().run(|conn| conn.sweep_keys(&shared.schema, SWEEP_LIMIT));
+            let _ = shared
+                .beats
+                .lock()
+                .run(|conn| conn.show_worker(&shared.schema, &shared.worker));
+            let _ = shared
+                .beats
+                .lock()
+                .run(|conn| conn.sweep_keys(&shared.schema, SWEEP_LIMIT));
         }
         let full = sweep(shared);
         let stop: &Stop = &shared.stop;
@@ -33,7 +39,9 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) {
 
 /// One sweep; whether there may be more.
 fn sweep<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) -> bool {
-    let Ok(swept) = shared.beats.lock().run(|conn| conn.sweep(&shared.schema, SWEEP_LIMIT)) else { return false };
+    let Ok(swept) = shared.beats.lock().run(|conn| conn.sweep(&shared.schema, SWEEP_LIMIT)) else {
+        return false;
+    };
     for row in &swept {
         let job = JobInfo {
             id: row.id,

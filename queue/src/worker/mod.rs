@@ -37,6 +37,8 @@ mod control;
 mod executor;
 mod heartbeat;
 mod leases;
+#[cfg(feature = "postgres")]
+pub(crate) mod listener;
 mod maintenance;
 #[cfg(feature = "progress")]
 mod progress;
@@ -66,7 +68,6 @@ pub(crate) struct Shared<C: Backend, A> {
     app: A,
     pool: Pool<ConnectionManager<C>>,
     serves: Vec<Served>,
-    queues: Vec<String>,
     threads: usize,
     prefetch: usize,
     unbatched: bool,
@@ -112,13 +113,20 @@ impl<C: Backend, A> Shared<C, A> {
     /// Counts one more stuck handler, unless as many are stuck as there are threads.
     fn may_replace_a_thread(&self) -> bool {
         let limit = self.threads;
-        self.stuck.fetch_update(Ordering::AcqRel, Ordering::Acquire, |stuck| (stuck < limit).then_some(stuck + 1)).is_ok()
+        self.stuck
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |stuck| {
+                (stuck < limit).then_some(stuck + 1)
+            })
+            .is_ok()
     }
 }
 
 impl<C: Backend, A> fmt::Debug for Shared<C, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("worker", &self.worker.id).field("schema", &self.schema).finish_non_exhaustive()
+        f.debug_struct("Shared")
+            .field("worker", &self.worker.id)
+            .field("schema", &self.schema)
+            .finish_non_exhaustive()
     }
 }
 
@@ -129,7 +137,11 @@ fn spawn_executor<C: Backend, A: Send + Sync + 'static>(shared: &Arc<Shared<C, A
     let spawned = std::thread::Builder::new().name("leasehold-worker".to_owned()).spawn({
         let shared = Arc::clone(&shared);
         move || {
-            if shared.unbatched { unbatched::run(&shared, &ends) } else { executor::run(&shared, &ends) }
+            if shared.unbatched {
+                unbatched::run(&shared, &ends)
+            } else {
+                executor::run(&shared, &ends)
+            }
             shared.alive.fetch_sub(1, Ordering::AcqRel);
         }
     });
@@ -150,7 +162,11 @@ pub(crate) struct Stop {
 impl Stop {
     fn new() -> Self {
         let (open, stopped) = bounded(0);
-        Self { stopping: AtomicBool::new(false), open: Locked::new(Some(open)), stopped }
+        Self {
+            stopping: AtomicBool::new(false),
+            open: Locked::new(Some(open)),
+            stopped,
+        }
     }
 
     fn stop(&self) {

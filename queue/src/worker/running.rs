@@ -55,7 +55,12 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
         let (jobs_in, jobs) = bounded(shared.threads);
         let (free, idle) = unbounded();
         let (settle, arrivals) = unbounded();
-        let ends = Ends { jobs, free, settle, wake: wakes.clone() };
+        let ends = Ends {
+            jobs,
+            free,
+            settle,
+            wake: wakes.clone(),
+        };
         let thread = |name: &str| Builder::new().name(format!("leasehold-{name}"));
 
         let claimer = thread("claimer").spawn({
@@ -68,7 +73,13 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
         })?;
         let settler = thread("settler").spawn({
             let shared = Arc::clone(&shared);
-            move || settler::run(&shared, Control::new("settle", &shared.url, &shared.settings), &arrivals)
+            move || {
+                settler::run(
+                    &shared,
+                    Control::new("settle", &shared.url, &shared.settings),
+                    &arrivals,
+                )
+            }
         })?;
         let (heartbeat_stop, heartbeat_stopped) = bounded(0);
         let heartbeat = thread("heartbeat").spawn({
@@ -83,8 +94,19 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
         for _ in 0..shared.threads {
             spawn_executor(&shared, ends.clone());
         }
-        let threads = Threads { claimer, maintenance, settler, heartbeat, heartbeat_stop, listener };
-        Ok(Self { shared, threads: Some(threads), at_once: Arc::default() })
+        let threads = Threads {
+            claimer,
+            maintenance,
+            settler,
+            heartbeat,
+            heartbeat_stop,
+            listener,
+        };
+        Ok(Self {
+            shared,
+            threads: Some(threads),
+            at_once: Arc::default(),
+        })
     }
 
     /// What happened to jobs in this process so far.
@@ -112,7 +134,9 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
     }
 
     pub(super) fn stop(&mut self, patience: Duration) -> ShutdownReport {
-        let Some(threads) = self.threads.take() else { return ShutdownReport::default() };
+        let Some(threads) = self.threads.take() else {
+            return ShutdownReport::default();
+        };
         let shared = &self.shared;
         let before = shared.reporter.counts();
         shared.stop.stop();
@@ -126,7 +150,10 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
             let step = Instant::now() + Duration::from_millis(100);
             let until = deadline.map_or(step, |deadline| deadline.min(step));
             // A thread without a lease may be about to get one: its claim is under way.
-            done = shared.leases.wait_until_none(Some(until), || self.at_once.load(Ordering::Acquire)) && self.is_quiet();
+            done = shared
+                .leases
+                .wait_until_none(Some(until), || self.at_once.load(Ordering::Acquire))
+                && self.is_quiet();
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) || self.at_once.load(Ordering::Acquire) {
                 break;
             }
@@ -151,7 +178,12 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
             released: after.released - before.released,
             abandoned,
         };
-        log::info!("stopped: {} completed, {} released, {} abandoned", report.completed, report.released, report.abandoned);
+        log::info!(
+            "stopped: {} completed, {} released, {} abandoned",
+            report.completed,
+            report.released,
+            report.abandoned
+        );
         report
     }
 
@@ -190,13 +222,20 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
     /// Fences what still runs and puts it back.
     fn abandon(&self, control: &mut Control<C>) -> u64 {
         let shared = &self.shared;
-        let how = PutBack { delay_ms: 0, uses_attempt: false, takes_away: true, error: None };
+        let how = PutBack {
+            delay_ms: 0,
+            uses_attempt: false,
+            takes_away: true,
+            error: None,
+        };
         let mut abandoned = 0;
         for held in shared.leases.all() {
             // One that commits at this moment wins: its row is locked or gone, and ours is refused.
             let put_back = control.run(|conn| conn.put_back(&shared.schema, &held.fence, &how));
             if matches!(put_back, Ok(1)) {
-                held.mark_lost(Refusal::Lost { generation: held.fence.generation + 1 });
+                held.mark_lost(Refusal::Lost {
+                    generation: held.fence.generation + 1,
+                });
                 abandoned += 1;
                 log::warn!("abandoned {}: its handler still ran at the deadline", held.info());
             }
@@ -225,6 +264,8 @@ impl<C: Backend, A: Send + Sync + 'static> Drop for Running<C, A> {
 
 impl<C: Backend, A: Send + Sync + 'static> fmt::Debug for Running<C, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Running").field("shared", &self.shared).finish_non_exhaustive()
+        f.debug_struct("Running")
+            .field("shared", &self.shared)
+            .finish_non_exhaustive()
     }
 }

@@ -29,8 +29,13 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(
         // What has gathered while the last batch was written is written together: no delay when idle, large batches
         // under load.
         let gathered = std::iter::once(first).chain(arrivals.try_iter().take(BATCH - 1));
-        let (finished, others): (Vec<_>, Vec<_>) = gathered.partition(|(_, settlement)| *settlement == Settlement::Finish);
-        finish(shared, &mut control, finished.into_iter().map(|(held, _)| held).collect());
+        let (finished, others): (Vec<_>, Vec<_>) =
+            gathered.partition(|(_, settlement)| *settlement == Settlement::Finish);
+        finish(
+            shared,
+            &mut control,
+            finished.into_iter().map(|(held, _)| held).collect(),
+        );
         for (held, settlement) in &others {
             settle_one(shared, &mut control, held, settlement);
         }
@@ -38,7 +43,11 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(
 }
 
 /// Completes a batch. The jobs that were not ours are told one by one.
-fn finish<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>, control: &mut Control<C>, batch: Vec<Arc<Held>>) {
+fn finish<C: Backend, A: Send + Sync + 'static>(
+    shared: &Shared<C, A>,
+    control: &mut Control<C>,
+    batch: Vec<Arc<Held>>,
+) {
     if batch.is_empty() {
         return;
     }
@@ -59,7 +68,9 @@ fn finish<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>, control: 
         }
         // The batch failed, or its answer was lost: one by one, so that one bad row cannot fail its neighbours, and what
         // was written already is recognised.
-        Err(_) => batch.iter().for_each(|held| settle_one(shared, control, held, &Settlement::Finish)),
+        Err(_) => batch
+            .iter()
+            .for_each(|held| settle_one(shared, control, held, &Settlement::Finish)),
     }
 }
 
@@ -95,7 +106,10 @@ pub(crate) fn settle_one<C: Backend, A: Send + Sync + 'static>(
                 break;
             }
             Err(Failure::Away) if Instant::now() >= give_up_at => {
-                log::error!("{}: not settled before its lease ran out; the lease decides", held.info());
+                log::error!(
+                    "{}: not settled before its lease ran out; the lease decides",
+                    held.info()
+                );
                 break;
             }
             Err(_) => std::thread::sleep(control.next_wait()),

@@ -31,18 +31,20 @@ pub(super) fn watch<C: Backend, A: Send + Sync + 'static>(running: &Running<C, A
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let handle = signals.handle();
     let (shared, at_once) = (Arc::clone(&running.shared), Arc::clone(&running.at_once));
-    std::thread::Builder::new().name("leasehold-signals".to_owned()).spawn(move || {
-        for _ in signals.forever() {
-            if shared.stop.is_stopping() {
-                log::warn!("second signal: stopping at once");
-                at_once.store(true, Ordering::Release);
-            } else {
-                log::info!("signal: claiming nothing more, waiting for running handlers");
-                shared.stop.stop();
-                shared.wake();
+    std::thread::Builder::new()
+        .name("leasehold-signals".to_owned())
+        .spawn(move || {
+            for _ in signals.forever() {
+                if shared.stop.is_stopping() {
+                    log::warn!("second signal: stopping at once");
+                    at_once.store(true, Ordering::Release);
+                } else {
+                    log::info!("signal: claiming nothing more, waiting for running handlers");
+                    shared.stop.stop();
+                    shared.wake();
+                }
             }
-        }
-    })?;
+        })?;
     Ok(Watch(handle))
 }
 

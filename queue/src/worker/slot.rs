@@ -19,7 +19,12 @@ pub(crate) struct PoolSlot<C: Backend> {
 }
 
 impl<C: Backend> PoolSlot<C> {
-    pub(crate) fn new(pool: &Pool<ConnectionManager<C>>, url: &str, settings: &ConnectionSettings, schema: &Schema) -> Self {
+    pub(crate) fn new(
+        pool: &Pool<ConnectionManager<C>>,
+        url: &str,
+        settings: &ConnectionSettings,
+        schema: &Schema,
+    ) -> Self {
         Self {
             pool: pool.clone(),
             url: url.to_owned(),
@@ -34,9 +39,15 @@ impl<C: Backend> PoolSlot<C> {
 impl<C: Backend> Slot<C> for PoolSlot<C> {
     fn connection(&mut self) -> Result<&mut C, JobError> {
         if self.conn.is_none() {
-            self.conn = Some(self.pool.get().map_err(|error| JobError::retry(format!("no connection from the pool: {error}")))?);
+            self.conn = Some(
+                self.pool
+                    .get()
+                    .map_err(|error| JobError::retry(format!("no connection from the pool: {error}")))?,
+            );
         }
-        self.conn.as_deref_mut().ok_or_else(|| JobError::retry("no connection from the pool"))
+        self.conn
+            .as_deref_mut()
+            .ok_or_else(|| JobError::retry("no connection from the pool"))
     }
 
     fn give_back(&mut self, broken: bool) {

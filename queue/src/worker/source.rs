@@ -32,7 +32,14 @@ pub(crate) struct Source<'a, C: Backend, A> {
 impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
     pub(crate) fn new(shared: &'a Shared<C, A>, purpose: &'static str, wake: Receiver<()>) -> Self {
         let control = Control::new(purpose, &shared.url, &shared.settings);
-        Self { shared, control, wake, in_doubt: None, promote_at: Instant::now(), seen: 0 }
+        Self {
+            shared,
+            control,
+            wake,
+            in_doubt: None,
+            promote_at: Instant::now(),
+            seen: 0,
+        }
     }
 
     /// Claims up to `limit` jobs, registered so that they are renewed from now on. Without any it has waited until
@@ -55,7 +62,13 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         // From the operating system's random source, for this call: nothing that a database could give out again.
         let lease_token = Uuid::new_v4();
-        let request = ClaimRequest { serves: &shared.serves, limit, lease_token, worker: shared.worker.id, begun };
+        let request = ClaimRequest {
+            serves: &shared.serves,
+            limit,
+            lease_token,
+            worker: shared.worker.id,
+            begun,
+        };
         let sent = Instant::now();
         let found = self.control.run(|conn| claim::claim(conn, &shared.schema, &request));
         if matches!(found, Err(Failure::Away)) {
@@ -71,7 +84,11 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
                     }
                     Found::AllLocked(waiting) | Found::Empty(waiting) => shared.look.publish(*waiting),
                 }
-                let found = if jobs.is_empty() { found } else { Found::Claimed(Vec::new()) };
+                let found = if jobs.is_empty() {
+                    found
+                } else {
+                    Found::Claimed(Vec::new())
+                };
                 Ok((jobs, found))
             }
             (Err(failure), true) => Err(failure),
@@ -85,7 +102,9 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
             return Ok(());
         }
         let shared = self.shared;
-        let promoted = self.control.run(|conn| conn.promote(&shared.schema, &shared.queues, PROMOTE_LIMIT))?;
+        let promoted = self
+            .control
+            .run(|conn| conn.promote(&shared.schema, &shared.serves, PROMOTE_LIMIT))?;
         let more = i64::try_from(promoted) == Ok(PROMOTE_LIMIT);
         self.promote_at = Instant::now() + if more { Duration::ZERO } else { shared.poll };
         Ok(())
@@ -93,7 +112,12 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
 
     fn take(&self, rows: &[ClaimedRow], lease_token: Uuid, sent: Instant) -> Vec<Claimed> {
         let take = |row: &ClaimedRow| {
-            let held = Arc::new(Held::new(row, lease_token, self.shared.registry.timeout(&row.kind), sent));
+            let held = Arc::new(Held::new(
+                row,
+                lease_token,
+                self.shared.registry.timeout(&row.kind),
+                sent,
+            ));
             self.shared.leases.add(&held);
             Claimed { row: row.clone(), held }
         };
@@ -103,7 +127,9 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
     /// Looks for the rows of a claim whose answer was lost, by its token. Those whose lease has not run out are as good
     /// as if the answer had come.
     fn find_claimed(&mut self) -> Result<Vec<Claimed>, Failure> {
-        let Some((token, sent)) = self.in_doubt else { return Ok(Vec::new()) };
+        let Some((token, sent)) = self.in_doubt else {
+            return Ok(Vec::new());
+        };
         let shared = self.shared;
         let mut rows = self.control.run(|conn| conn.find_claimed(&shared.schema, token))?;
         self.in_doubt = None;

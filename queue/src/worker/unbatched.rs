@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
+use super::Shared;
 use super::executor::{self, Ends};
 use super::settler;
 use super::slot::PoolSlot;
 use super::source::Source;
-use super::Shared;
 use crate::backend::Backend;
 
 /// Runs jobs until the worker stops, or until this thread was replaced.

@@ -7,23 +7,26 @@ use crate::backend::{ClaimRequest, ClaimStatements, ClaimedRow, Served, Waiting}
 use crate::schema::Schema;
 use crate::sql::{Bind, Sql, bind};
 
-// The clock is read in a sub-select, once: a volatile function cannot bound an index scan.
+// The clock is read in a sub-select, once: a volatile function cannot bound an index scan. The outer part does not name
+// `scheduled`, which the lock has secured: it would let the planner read all of `jobs_scheduled`.
 const PROMOTE: &str = "
     UPDATE leasehold.jobs AS j SET scheduled = false
     WHERE j.id = ANY (ARRAY(
-        SELECT due.id FROM unnest($1) AS served (queue)
+        SELECT due.id FROM unnest($1, $2, $3) AS served (queue, kind, version)
         CROSS JOIN LATERAL (
             SELECT id, run_at FROM leasehold.jobs
-            WHERE queue = served.queue AND scheduled AND run_at <= (SELECT pg_catalog.clock_timestamp())
-            ORDER BY run_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED
+            WHERE queue = served.queue AND kind = served.kind AND version = served.version
+              AND scheduled AND run_at <= (SELECT pg_catalog.clock_timestamp())
+            ORDER BY run_at LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED
         ) AS due
-        ORDER BY due.run_at LIMIT $2
+        ORDER BY due.run_at LIMIT $4
     )) AND j.state = 'ready' AND j.scheduled
 ";
 
 // One look-up in `jobs_claim` for each thing that is served, so nothing else is stepped over. The array is built once:
 // a limit in a sub-select that is joined may be run again and take more rows than it says. Rows at the end of their
-// numbers are left out, for one of them would fail the claim of its neighbours. The claim makes itself durable, whatever
+// numbers are left out, for one of them would fail the claim of its neighbours; the room left below the limit of
+// generations is for the sweep, which adds one more. The claim makes itself durable, whatever
 // the session says: a claim that a crash forgets would be given to a second worker.
 const CLAIM: &str = "
     UPDATE leasehold.jobs AS j SET
@@ -34,7 +37,7 @@ const CLAIM: &str = "
         CROSS JOIN LATERAL (
             SELECT id, priority, run_at FROM leasehold.jobs
             WHERE queue = served.queue AND kind = served.kind AND version = served.version AND state = 'ready' AND NOT scheduled
-              AND generation < 9223372036854775806 AND attempt < 2147483647
+              AND generation < 9223372036854775805 AND attempt < 2147483647
             ORDER BY priority DESC, run_at, id LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED
         ) AS best
         ORDER BY best.priority DESC, best.run_at, best.id LIMIT $4
@@ -50,33 +53,43 @@ const FIND_CLAIMED: &str = "
     FROM leasehold.jobs WHERE worker IS NOT NULL AND state = 'running' AND lease_token = $1
 ";
 
+// `OFFSET 0` keeps the look-ups in the indexes look-ups.
+// The cold path: it counts no further than it is asked to, each (queue, kind, version) by its own index entries.
 const WAITING: &str = "
     WITH served AS MATERIALIZED (SELECT * FROM unnest($1, $2, $3) AS served (queue, kind, version)),
     ready AS (
         SELECT pg_catalog.count(*) AS jobs FROM served CROSS JOIN LATERAL (
             SELECT 1 FROM leasehold.jobs AS j
             WHERE j.queue = served.queue AND j.kind = served.kind AND j.version = served.version
-              AND j.state = 'ready' AND NOT j.scheduled
+              AND j.state = 'ready' AND NOT j.scheduled LIMIT $4
         ) AS one
     ),
     running AS (
-        SELECT pg_catalog.count(*) AS jobs FROM leasehold.jobs AS j
-        WHERE j.worker IS NOT NULL AND j.state = 'running' AND (j.queue, j.kind, j.version) IN (SELECT * FROM served)
+        SELECT pg_catalog.count(*) AS jobs FROM (
+            SELECT 1 FROM leasehold.jobs AS j
+            WHERE j.worker IS NOT NULL AND j.state = 'running' AND (j.queue, j.kind, j.version) IN (SELECT * FROM served)
+            LIMIT $4
+        ) AS one
     ),
     scheduled AS (
-        SELECT pg_catalog.count(*) AS jobs, pg_catalog.min(one.run_at) AS next_at
-        FROM (SELECT DISTINCT queue FROM served) AS queues CROSS JOIN LATERAL (
+        SELECT pg_catalog.count(*) AS jobs, pg_catalog.min(one.run_at) AS next_at FROM served CROSS JOIN LATERAL (
             SELECT j.run_at FROM leasehold.jobs AS j
-            WHERE j.queue = queues.queue AND j.scheduled AND (j.queue, j.kind, j.version) IN (SELECT * FROM served)
+            WHERE j.queue = served.queue AND j.kind = served.kind AND j.version = served.version AND j.scheduled
+            ORDER BY j.run_at LIMIT $4
         ) AS one
     )
     SELECT ready.jobs AS ready, running.jobs AS running, scheduled.jobs AS scheduled,
-        greatest(0, pg_catalog.ceil(extract(epoch FROM scheduled.next_at - pg_catalog.clock_timestamp()) * 1000)::bigint)
-            AS next_due_ms
+        CASE WHEN scheduled.next_at IS NOT NULL THEN
+            greatest(0, pg_catalog.ceil(extract(epoch FROM scheduled.next_at - pg_catalog.clock_timestamp()) * 1000)::bigint)
+        END AS next_due_ms
     FROM ready, running, scheduled
 ";
 
-type Serves<'s> = (Bind<Array<Text>, Vec<&'s str>>, Bind<Array<Text>, Vec<&'s str>>, Bind<Array<Integer>, Vec<i32>>);
+type Serves<'s> = (
+    Bind<Array<Text>, Vec<&'s str>>,
+    Bind<Array<Text>, Vec<&'s str>>,
+    Bind<Array<Integer>, Vec<i32>>,
+);
 
 fn bind_serves(serves: &[Served]) -> Serves<'_> {
     (
@@ -87,16 +100,28 @@ fn bind_serves(serves: &[Served]) -> Serves<'_> {
 }
 
 impl ClaimStatements for PgConnection {
-    fn promote(&mut self, schema: &Schema, queues: &[String], limit: i64) -> QueryResult<usize> {
-        Sql(schema.render(PROMOTE), (bind::<Array<Text>, _>(queues), bind::<BigInt, _>(limit))).execute(self)
+    fn promote(&mut self, schema: &Schema, serves: &[Served], limit: i64) -> QueryResult<usize> {
+        let (queues, kinds, versions) = bind_serves(serves);
+        Sql(
+            schema.render(PROMOTE),
+            (queues, kinds, versions, bind::<BigInt, _>(limit)),
+        )
+        .execute(self)
     }
 
     fn claim(&mut self, schema: &Schema, request: &ClaimRequest<'_>) -> QueryResult<Vec<ClaimedRow>> {
         let (queues, kinds, versions) = bind_serves(request.serves);
         let token = bind::<SqlUuid, _>(request.lease_token);
         let worker = bind::<SqlUuid, _>(request.worker);
-        let binds =
-            (queues, kinds, versions, bind::<BigInt, _>(request.limit), token, worker, bind::<Bool, _>(request.begun));
+        let binds = (
+            queues,
+            kinds,
+            versions,
+            bind::<BigInt, _>(request.limit),
+            token,
+            worker,
+            bind::<Bool, _>(request.begun),
+        );
         Sql(schema.render(CLAIM), binds).load(self)
     }
 
@@ -104,7 +129,12 @@ impl ClaimStatements for PgConnection {
         Sql(schema.render(FIND_CLAIMED), (bind::<SqlUuid, _>(lease_token),)).load(self)
     }
 
-    fn waiting(&mut self, schema: &Schema, serves: &[Served]) -> QueryResult<Waiting> {
-        Sql(schema.render(WAITING), bind_serves(serves)).get_result(self)
+    fn waiting(&mut self, schema: &Schema, serves: &[Served], at_most: i64) -> QueryResult<Waiting> {
+        let (queues, kinds, versions) = bind_serves(serves);
+        Sql(
+            schema.render(WAITING),
+            (queues, kinds, versions, bind::<BigInt, _>(at_most)),
+        )
+        .get_result(self)
     }
 }

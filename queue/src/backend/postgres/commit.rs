@@ -17,6 +17,8 @@ const COMPLETE: &str = concat!(
         RETURNING *
     ),
     ",
+    freed!(one),
+    ", ",
     moved!(state: "'completed'", generation: "e.generation", reason: "NULL"),
     " SELECT id FROM moved"
 );
@@ -37,11 +39,14 @@ const COMPLETE_STRICTLY: &str = concat!(
         RETURNING j.*
     ),
     ",
+    freed!(one),
+    ", ",
     moved!(state: "'completed'", generation: "e.generation", reason: "NULL"),
     " SELECT id FROM moved"
 );
 
-const IS_MARKED: &str = "SELECT coalesce(pg_catalog.current_setting('in_commit.leasehold', true) = 'on', false) AS marked";
+const IS_MARKED: &str =
+    "SELECT coalesce(pg_catalog.current_setting('in_commit.leasehold', true) = 'on', false) AS marked";
 
 const LOCK_OWNERSHIP: &str = "
     SELECT state, generation, lease_token::pg_catalog.text FROM leasehold.jobs WHERE id = $1 FOR NO KEY UPDATE
@@ -76,10 +81,14 @@ impl CommitStatements for PgConnection {
     }
 
     fn lock_ownership(&mut self, schema: &Schema, id: i64) -> QueryResult<Option<Ownership>> {
-        Sql(schema.render(LOCK_OWNERSHIP), (bind::<BigInt, _>(id),)).get_result(self).optional()
+        Sql(schema.render(LOCK_OWNERSHIP), (bind::<BigInt, _>(id),))
+            .get_result(self)
+            .optional()
     }
 
     fn ownership(&mut self, schema: &Schema, id: i64) -> QueryResult<Option<Ownership>> {
-        Sql(schema.render(OWNERSHIP), (bind::<BigInt, _>(id),)).get_result(self).optional()
+        Sql(schema.render(OWNERSHIP), (bind::<BigInt, _>(id),))
+            .get_result(self)
+            .optional()
     }
 }

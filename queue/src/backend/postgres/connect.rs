@@ -1,22 +1,25 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
-use crossbeam_channel::Receiver;
+use crossbeam_channel::{Receiver, Sender};
 use diesel::connection::{AnsiTransactionManager, CacheSize, Connection, SimpleConnection, TransactionManager};
 use diesel::result::{ConnectionError, QueryResult};
 use diesel::sql_types::{Integer, Nullable, Text};
 use diesel::{ConnectionResult, PgConnection, QueryableByName, RunQueryDsl};
 
 use super::conninfo::with_limits;
-use crate::backend::{Connect, ConnectionSettings, Isolation, ServerError, WriteGate};
+use crate::backend::{Connect, ConnectionSettings, Isolation, Listening, ServerError, WriteGate};
 use crate::commit::{depth, roll_back_to};
+use crate::schema::Schema;
 use crate::sql::Sql;
+use crate::worker::listener::listen;
 
 /// For our own statements alone, so never on a connection of the handlers' pool.
 ///
 /// - One plan for each statement, made once. Left to itself the server plans a bound `LIMIT` anew at every call.
-/// - Without the costs by which such a plan, made while the tables were empty, would read them whole ever after.
-///   Those costs would also start the just-in-time compiler for a plain count.
+/// - Such a plan, made while the tables were empty or for a few rows, must do for full ones and for many: no table is read
+///   whole where an index serves, and no list is gone through once for each row of another. The server expresses "off"
+///   by costs, which would start the just-in-time compiler for a plain count.
 /// - A database that asks for more isolation by default would fail the queue's statements with conflicts that their own
 ///   row locks and fences already exclude.
 /// - A lock that somebody else keeps must not stop the thread that settles everybody's jobs.
@@ -24,6 +27,7 @@ const CONTROL: &str = "
     SET plan_cache_mode = force_generic_plan;
     SET enable_seqscan = off;
     SET enable_bitmapscan = off;
+    SET enable_nestloop = off;
     SET jit = off;
     SET default_transaction_isolation = 'read committed';
     SET lock_timeout = '5s';
@@ -56,10 +60,12 @@ struct Server {
 impl Connect for PgConnection {
     fn connect(url: &str, settings: &ConnectionSettings) -> ConnectionResult<Self> {
         let mut conn = <Self as Connection>::establish(&with_limits(url))?;
-        let configured = conn.configure(settings).and_then(|()| match settings.transaction_pooler {
-            true => Ok(()),
-            false => conn.batch_execute(CONTROL),
-        });
+        let configured = conn
+            .configure(settings)
+            .and_then(|()| match settings.transaction_pooler {
+                true => Ok(()),
+                false => conn.batch_execute(CONTROL),
+            });
         configured.map_err(ConnectionError::CouldntSetupConfiguration)?;
         Ok(conn)
     }
@@ -75,13 +81,19 @@ impl Connect for PgConnection {
             self.set_prepared_statement_cache_size(CacheSize::Disabled);
             return Ok(());
         }
-        self.batch_execute(&format!("SET idle_in_transaction_session_timeout = {}", millis(settings.idle_in_transaction)))
+        self.batch_execute(&format!(
+            "SET idle_in_transaction_session_timeout = {}",
+            millis(settings.idle_in_transaction)
+        ))
     }
 
     fn check_server(&mut self, allow_unsafe: bool) -> Result<Vec<String>, ServerError> {
         let server: Server = Sql(SERVER, ()).get_result(self)?;
         if server.number < OLDEST {
-            return Err(ServerError::TooOld { found: server.version, needed: "13" });
+            return Err(ServerError::TooOld {
+                found: server.version,
+                needed: "13",
+            });
         }
         let mut warnings = Vec::new();
         for (name, value) in [("fsync", &server.fsync), ("full_page_writes", &server.full_page_writes)] {
@@ -154,6 +166,23 @@ impl Connect for PgConnection {
 
     fn write_gate(_: &str) -> WriteGate {
         WriteGate::default()
+    }
+
+    fn listen(
+        url: &str,
+        settings: &ConnectionSettings,
+        schema: &Schema,
+        wake: Sender<()>,
+    ) -> std::io::Result<Option<Listening>> {
+        // Behind such a pooler LISTEN is accepted and nothing is ever heard: the claimer's own looks must do.
+        if settings.transaction_pooler {
+            return Ok(None);
+        }
+        let (stopped, stop) = std::io::pipe()?;
+        let (conninfo, schema) = (with_limits(url), schema.clone());
+        let thread = std::thread::Builder::new().name("leasehold-listen".to_owned());
+        let thread = thread.spawn(move || listen(&conninfo, &schema, &wake, &stopped))?;
+        Ok(Some(Listening { thread, stop }))
     }
 
     fn wait_for_change(&mut self, _seen: &mut i64, wake: &Receiver<()>, timeout: Duration) {

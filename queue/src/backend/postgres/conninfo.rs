@@ -13,10 +13,19 @@ const LIMITS: [(&str, &str); 6] = [
 
 /// The connection string with the limits, for both forms that libpq takes: a URL, or `key=value` pairs.
 pub(super) fn with_limits(conninfo: &str) -> String {
-    let is_url = ["postgres://", "postgresql://"].iter().any(|scheme| conninfo.starts_with(scheme));
-    let stated = if is_url { url_keys(conninfo) } else { pair_keys(conninfo) };
+    let is_url = ["postgres://", "postgresql://"]
+        .iter()
+        .any(|scheme| conninfo.starts_with(scheme));
+    let stated = if is_url {
+        url_keys(conninfo)
+    } else {
+        pair_keys(conninfo)
+    };
     let mut text = conninfo.to_owned();
-    for (key, value) in LIMITS.into_iter().filter(|(key, _)| !stated.iter().any(|stated| stated == key)) {
+    for (key, value) in LIMITS
+        .into_iter()
+        .filter(|(key, _)| !stated.iter().any(|stated| stated == key))
+    {
         match is_url {
             false if text.is_empty() => {}
             false => text.push(' '),
@@ -41,7 +50,10 @@ fn query(url: &str) -> Option<&str> {
 
 fn url_keys(url: &str) -> Vec<String> {
     let pairs = query(url).unwrap_or_default().split('&');
-    pairs.filter_map(|pair| pair.split_once('=')).map(|(key, _)| key.to_owned()).collect()
+    pairs
+        .filter_map(|pair| pair.split_once('='))
+        .map(|(key, _)| key.to_owned())
+        .collect()
 }
 
 /// The keys of `key = 'quoted value' key=value`, by libpq's rules.
@@ -74,24 +86,39 @@ mod tests {
         let query = ALL.replace(' ', "&");
         assert_eq!(with_limits(""), ALL);
         assert_eq!(with_limits("host=/tmp dbname=a"), format!("host=/tmp dbname=a {ALL}"));
-        assert_eq!(with_limits("postgres://u:p@h/db"), format!("postgres://u:p@h/db?{query}"));
-        assert_eq!(with_limits("postgresql://h/db?sslmode=require"), format!("postgresql://h/db?sslmode=require&{query}"));
+        assert_eq!(
+            with_limits("postgres://u:p@h/db"),
+            format!("postgres://u:p@h/db?{query}")
+        );
+        assert_eq!(
+            with_limits("postgresql://h/db?sslmode=require"),
+            format!("postgresql://h/db?sslmode=require&{query}")
+        );
         assert_eq!(with_limits("postgresql:///db?"), format!("postgresql:///db?{query}"));
     }
 
     #[test]
     fn a_stated_limit_stays() {
         let url = with_limits("postgres://h/db?connect_timeout=3&tcp_user_timeout=0");
-        assert!(url.starts_with("postgres://h/db?connect_timeout=3&tcp_user_timeout=0&keepalives=1&"), "{url}");
+        assert!(
+            url.starts_with("postgres://h/db?connect_timeout=3&tcp_user_timeout=0&keepalives=1&"),
+            "{url}"
+        );
         assert_eq!(url.matches("connect_timeout").count(), 1);
         let pairs = with_limits("host = h connect_timeout = '3'");
-        assert!(pairs.starts_with("host = h connect_timeout = '3' keepalives=1 "), "{pairs}");
+        assert!(
+            pairs.starts_with("host = h connect_timeout = '3' keepalives=1 "),
+            "{pairs}"
+        );
     }
 
     #[test]
     fn passwords_are_no_settings() {
         let url = with_limits("postgres://u:a?connect_timeout=1@h/db");
-        assert!(url.starts_with("postgres://u:a?connect_timeout=1@h/db?connect_timeout=10&"), "{url}");
+        assert!(
+            url.starts_with("postgres://u:a?connect_timeout=1@h/db?connect_timeout=10&"),
+            "{url}"
+        );
         let pairs = with_limits(r"password='it\'s connect_timeout=1' user=a\ connect_timeout=1");
         assert!(pairs.ends_with(ALL), "{pairs}");
     }

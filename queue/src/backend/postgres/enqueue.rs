@@ -9,7 +9,8 @@ use crate::sql::{Bind, Id, Sql, bind};
 // One clock reading for all rows: equal run times fall back to the order of the ids, which is that of the jobs. Listeners
 // are told by the same statement; of equal notifications in one transaction the server delivers one.
 const INSERT: &str = "
-    WITH inserted AS (
+    WITH clock AS MATERIALIZED (SELECT pg_catalog.clock_timestamp() AS at),
+    inserted AS (
         INSERT INTO leasehold.jobs (queue, kind, version, payload, priority, run_at, scheduled, max_attempts, lease_ms,
             idempotency_key, unique_key)
         SELECT queue, kind, version, payload::pg_catalog.json, priority, due, due > at, max_attempts, lease_ms,
@@ -21,7 +22,7 @@ const INSERT: &str = "
             ) AS due
             FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) WITH ORDINALITY AS given (queue, kind, version, payload,
                 priority, after_ms, at_ms, max_attempts, lease_ms, idempotency_key, unique_key, position)
-            CROSS JOIN (SELECT pg_catalog.clock_timestamp() AS at) AS clock
+            CROSS JOIN clock
         ) AS job
         ORDER BY position
         RETURNING id, queue
@@ -39,14 +40,14 @@ const TAKE_KEYS: &str = "
     RETURNING key
 ";
 
+// In key order, too. A plain comparison of the expiry would let the planner read the whole index on it instead.
 const DROP_EXPIRED_KEYS: &str = "
     WITH expired AS MATERIALIZED (
         SELECT key FROM leasehold.unique_keys
-        WHERE key = ANY ($1) AND expires_at <= pg_catalog.clock_timestamp()
+        WHERE key = ANY ($1) AND coalesce(expires_at, 'infinity') <= pg_catalog.clock_timestamp()
         ORDER BY key FOR NO KEY UPDATE
     )
-    DELETE FROM leasehold.unique_keys
-    WHERE key = ANY (ARRAY(SELECT key FROM expired)) AND expires_at <= pg_catalog.clock_timestamp()
+    DELETE FROM leasehold.unique_keys WHERE key = ANY (ARRAY(SELECT key FROM expired))
 ";
 
 const KEY_HOLDERS: &str = "SELECT key, job_id, fingerprint FROM leasehold.unique_keys WHERE key = ANY ($1)";

@@ -64,7 +64,9 @@ const EXPIRE_LEASE: &str = "
 
 impl InspectStatements for PgConnection {
     fn job(&mut self, schema: &Schema, id: i64) -> QueryResult<Option<JobRow>> {
-        Sql(schema.render(JOB), (bind::<BigInt, _>(id),)).get_result(self).optional()
+        Sql(schema.render(JOB), (bind::<BigInt, _>(id),))
+            .get_result(self)
+            .optional()
     }
 
     fn job_errors(&mut self, schema: &Schema, id: i64) -> QueryResult<Vec<ErrorRow>> {
@@ -80,7 +82,11 @@ impl InspectStatements for PgConnection {
     }
 
     fn move_run_at(&mut self, schema: &Schema, id: i64, after_ms: i64) -> QueryResult<usize> {
-        Sql(schema.render(MOVE_RUN_AT), (bind::<BigInt, _>(id), bind::<BigInt, _>(after_ms))).execute(self)
+        Sql(
+            schema.render(MOVE_RUN_AT),
+            (bind::<BigInt, _>(id), bind::<BigInt, _>(after_ms)),
+        )
+        .execute(self)
     }
 
     fn expire_lease(&mut self, schema: &Schema, id: i64) -> QueryResult<usize> {

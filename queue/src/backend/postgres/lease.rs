@@ -17,14 +17,15 @@ const BEGIN: &str = concat!(
 
 // A row that its own commit has locked is neither waited for nor called lost: `held` answers from the snapshot, and
 // `renewed` has those that were free. The sweep skips locked rows, too, so nobody takes such a row meanwhile. The new end
-// is counted from now alone: were it the later of two ends, a wrong one far in the future would stay.
+// is counted from now alone: were it the later of two ends, a wrong one far in the future would stay. `OFFSET 0` keeps
+// the look-up a look-up, where a lock does not do so.
 const HEARTBEAT: &str = concat!(
     "WITH held AS MATERIALIZED (
         SELECT mine.* FROM unnest($1, $2, $3) AS asked (id, generation, lease_token)
         CROSS JOIN LATERAL (
             SELECT j.id, j.cancel_requested_at IS NOT NULL AS cancel_requested FROM leasehold.jobs AS j
             WHERE j.id = asked.id AND j.generation = asked.generation AND j.lease_token = asked.lease_token
-              AND j.state = 'running'
+              AND j.state = 'running' OFFSET 0
         ) AS mine
     ),
     ",
@@ -35,10 +36,9 @@ const HEARTBEAT: &str = concat!(
         FROM locked AS l WHERE ",
     under_the_fence!(),
     "
-        RETURNING j.id, j.cancel_requested_at IS NOT NULL AS cancel_requested
+        RETURNING j.id
     )
-    SELECT h.id, r.id IS NOT NULL AS renewed, coalesce(r.cancel_requested, h.cancel_requested) AS cancel_requested
-    FROM held AS h LEFT JOIN renewed AS r ON r.id = h.id"
+    SELECT id, id IN (SELECT id FROM renewed) AS renewed, cancel_requested FROM held"
 );
 
 impl LeaseStatements for PgConnection {

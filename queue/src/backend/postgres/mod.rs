@@ -40,7 +40,11 @@ impl AsBackend for PgConnection {
     }
 }
 
-type Fences = (Bind<Array<BigInt>, Vec<i64>>, Bind<Array<BigInt>, Vec<i64>>, Bind<Array<SqlUuid>, Vec<Uuid>>);
+type Fences = (
+    Bind<Array<BigInt>, Vec<i64>>,
+    Bind<Array<BigInt>, Vec<i64>>,
+    Bind<Array<SqlUuid>, Vec<Uuid>>,
+);
 
 /// Many fences as `$1`, `$2`, `$3`: arrays keep the text the same for any number of them.
 fn bind_fences(fences: &[Fence]) -> Fences {

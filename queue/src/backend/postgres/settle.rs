@@ -1,9 +1,9 @@
 use diesel::result::QueryResult;
 use diesel::sql_types::{BigInt, Nullable, Text, Uuid as SqlUuid};
-use diesel::{PgConnection, RunQueryDsl};
+use diesel::{Connection, PgConnection, RunQueryDsl};
 
 use super::bind_fences;
-use crate::backend::{End, PutBack, SettleStatements};
+use crate::backend::{CommitStatements, End, Ownership, PutBack, SettleStatements};
 use crate::lease::Fence;
 use crate::schema::Schema;
 use crate::sql::{Id, Sql, bind};
@@ -18,6 +18,8 @@ const FINISH: &str = concat!(
     " RETURNING j.*
     ),
     ",
+    freed!(many),
+    ", ",
     moved!(state: "'completed'", generation: "e.generation", reason: "NULL"),
     " SELECT id FROM moved"
 );
@@ -42,6 +44,8 @@ const END: &str = concat!(
         DELETE FROM leasehold.jobs WHERE id = $1 AND generation = $2 AND lease_token = $3 AND state = 'running' RETURNING *
     ),
     ",
+    freed!(one),
+    ", ",
     moved!(state: "$4", generation: "e.generation + $5", reason: "$6"),
     ", ",
     noted!("SELECT id, $2, attempt, $7, $8 FROM ended WHERE $7 IS NOT NULL"),
@@ -51,35 +55,44 @@ const END: &str = concat!(
 const RELEASE: &str = concat!(
     "WITH ",
     locked!("FOR NO KEY UPDATE"),
-    " UPDATE leasehold.jobs AS j SET state = 'ready', attempt = greatest(j.attempt - 1, 0), lease_until = NULL, worker = NULL
-        FROM locked AS l WHERE NOT j.begun AND ",
+    " UPDATE leasehold.jobs AS j SET state = 'ready', attempt = greatest(j.attempt - 1, 0), lease_until = NULL, worker = NULL,
+        begun = false
+        FROM locked AS l WHERE ",
     under_the_fence!(),
     " RETURNING j.id"
 );
 
-// Whoever cancels has no fence of its own, so it presents what it read under the lock.
 const REQUEST_CANCEL: &str = "
-    WITH locked AS MATERIALIZED (
-        SELECT id, generation, lease_token FROM leasehold.jobs WHERE id = $1 AND state = 'running' FOR NO KEY UPDATE
-    )
-    UPDATE leasehold.jobs AS j SET cancel_requested_at = coalesce(j.cancel_requested_at, pg_catalog.clock_timestamp())
-    FROM locked AS l
-    WHERE j.id = $1 AND j.generation = l.generation AND j.lease_token = l.lease_token AND j.state = 'running'
+    UPDATE leasehold.jobs SET cancel_requested_at = coalesce(cancel_requested_at, pg_catalog.clock_timestamp())
+    WHERE id = $1 AND generation = $2 AND lease_token = $3::pg_catalog.uuid AND state = 'running'
 ";
 
 const CANCEL: &str = concat!(
-    "WITH locked AS MATERIALIZED (
-        SELECT id, generation, lease_token, state FROM leasehold.jobs WHERE id = $1 FOR NO KEY UPDATE
-    ),
-    ended AS (
-        DELETE FROM leasehold.jobs AS j USING locked AS l
-        WHERE j.id = $1 AND j.generation = l.generation AND j.lease_token IS NOT DISTINCT FROM l.lease_token AND j.state = l.state
-        RETURNING j.*
+    "WITH ended AS (
+        DELETE FROM leasehold.jobs
+        WHERE id = $1 AND generation = $2 AND lease_token IS NOT DISTINCT FROM $3::pg_catalog.uuid AND state = $4
+        RETURNING *
     ),
     ",
-    moved!(state: "'cancelled'", generation: "e.generation + 1", reason: "$2"),
+    freed!(one),
+    ", ",
+    moved!(state: "'cancelled'", generation: "e.generation + 1", reason: "$5"),
     " SELECT id FROM moved"
 );
+
+/// Whoever cancels has no fence of its own, so it presents what it read under the lock. In two statements: one alone
+/// would look for the row as it was before the wait, and miss a job that was claimed meanwhile.
+fn under_lock(
+    conn: &mut PgConnection,
+    schema: &Schema,
+    id: i64,
+    write: impl FnOnce(&mut PgConnection, Ownership) -> QueryResult<usize>,
+) -> QueryResult<usize> {
+    conn.transaction(|conn| match conn.lock_ownership(schema, id)? {
+        Some(row) => write(conn, row),
+        None => Ok(0),
+    })
+}
 
 fn ids(rows: Vec<Id>) -> Vec<i64> {
     rows.into_iter().map(|row| row.id).collect()
@@ -123,10 +136,26 @@ impl SettleStatements for PgConnection {
     }
 
     fn request_cancel(&mut self, schema: &Schema, id: i64) -> QueryResult<usize> {
-        Sql(schema.render(REQUEST_CANCEL), (bind::<BigInt, _>(id),)).execute(self)
+        under_lock(self, schema, id, |conn, row| {
+            let fence = (
+                bind::<BigInt, _>(id),
+                bind::<BigInt, _>(row.generation),
+                bind::<Nullable<Text>, _>(row.lease_token),
+            );
+            Sql(schema.render(REQUEST_CANCEL), fence).execute(conn)
+        })
     }
 
     fn cancel(&mut self, schema: &Schema, id: i64, reason: &str) -> QueryResult<usize> {
-        Sql(schema.render(CANCEL), (bind::<BigInt, _>(id), bind::<Text, _>(reason))).execute(self)
+        under_lock(self, schema, id, |conn, row| {
+            let binds = (
+                bind::<BigInt, _>(id),
+                bind::<BigInt, _>(row.generation),
+                bind::<Nullable<Text>, _>(row.lease_token),
+                bind::<Text, _>(row.state),
+                bind::<Text, _>(reason),
+            );
+            Sql(schema.render(CANCEL), binds).execute(conn)
+        })
     }
 }

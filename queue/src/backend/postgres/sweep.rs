@@ -8,8 +8,8 @@ use crate::sql::{Sql, bind};
 
 // Read from `jobs_held`, the few rows that somebody has, and fenced on what was read under the lock. A row at the end of
 // its numbers is left out, for it would fail the sweep of its neighbours. The generation grows at once, so the old owner
-// is refused even before somebody claims the job. Jobs go to the end that they had coming: one that was asked to stop
-// does not run again, and one that began and has used up its attempts may be what kills its worker.
+// is refused even before somebody claims the job. One that began and has used up its attempts may be what kills its
+// worker, and one that was asked to stop does not run again.
 const SWEEP: &str = concat!(
     "WITH expired AS MATERIALIZED (
         SELECT id, generation, lease_token, attempt, begun, CASE
@@ -37,10 +37,12 @@ const SWEEP: &str = concat!(
         RETURNING j.*, x.fate
     ),
     ",
+    freed!(many),
+    ", ",
     moved!(state: "e.fate", generation: "e.generation + 1", reason: "'lease expired'"),
     ", ",
     noted!(
-        "SELECT x.id, x.generation, x.attempt, 'lease expired', 'the lease ran out without a heartbeat'
+        "SELECT x.id, x.generation, x.attempt, 'lease expired', 'lease expired'
                 FROM expired AS x WHERE x.begun"
     ),
     "
@@ -49,13 +51,14 @@ const SWEEP: &str = concat!(
     SELECT id, queue, kind, attempt, generation, state FROM moved"
 );
 
+// The outer part does not name the expiry: it would let the planner read the whole index on it.
 const SWEEP_KEYS: &str = "
     DELETE FROM leasehold.unique_keys
     WHERE key = ANY (ARRAY(
         SELECT key FROM leasehold.unique_keys
         WHERE expires_at IS NOT NULL AND expires_at <= (SELECT pg_catalog.clock_timestamp())
         ORDER BY expires_at LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED
-    )) AND expires_at <= pg_catalog.clock_timestamp()
+    ))
 ";
 
 impl SweepStatements for PgConnection {

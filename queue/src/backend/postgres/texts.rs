@@ -29,17 +29,30 @@ macro_rules! under_the_fence {
     };
 }
 
-/// Moves the rows of `ended` to `finished_jobs` and frees their unique keys; follows on a `WITH`. A row that is there
-/// already (an id that was given twice, after a sequence was set back) is overwritten: it must not fail its neighbours.
+/// Frees the unique keys of the rows of `ended`; follows on a `WITH`. For one row the planner is told that it is one: the
+/// commit runs on the handlers' connections, where it may choose to read a table whole.
+macro_rules! freed {
+    (one) => {
+        "freed AS (
+            DELETE FROM leasehold.unique_keys AS k
+            WHERE k.key = (SELECT e.unique_key FROM ended AS e) AND k.job_id = (SELECT e.id FROM ended AS e)
+        )"
+    };
+    (many) => {
+        "freed AS (
+            DELETE FROM leasehold.unique_keys AS k
+            WHERE k.key = ANY (ARRAY(SELECT e.unique_key FROM ended AS e WHERE e.unique_key IS NOT NULL))
+              AND k.job_id = ANY (ARRAY(SELECT e.id FROM ended AS e))
+        )"
+    };
+}
+
+/// Moves the rows of `ended` to `finished_jobs`; follows on a `WITH`. A row that is there already (an id that was given
+/// twice, after a sequence was set back) is overwritten: it must not fail its neighbours.
 macro_rules! moved {
     (state: $state:literal, generation: $generation:literal, reason: $reason:literal) => {
         concat!(
-            "freed AS (
-                DELETE FROM leasehold.unique_keys AS k
-                WHERE k.key = ANY (ARRAY(SELECT e.unique_key FROM ended AS e WHERE e.unique_key IS NOT NULL))
-                  AND k.job_id = ANY (ARRAY(SELECT e.id FROM ended AS e))
-            ),
-            moved AS (
+            "moved AS (
                 INSERT INTO leasehold.finished_jobs
                     (id, queue, kind, version, payload, priority, run_at, attempt, max_attempts, lease_token, lease_ms,
                      idempotency_key, unique_key, created_at, state, generation, reason)

@@ -5,17 +5,18 @@ use diesel::sql_types::{BigInt, Bool, Text};
 use diesel::{RunQueryDsl, SqliteConnection};
 use uuid::Uuid;
 
-use super::{json, now_ms, served_json, write};
+use super::{now_ms, served_json, write};
 use crate::backend::{ClaimRequest, ClaimStatements, ClaimedRow, Served, Waiting};
 use crate::schema::Schema;
 use crate::sql::{Sql, bind};
 
-/// The earliest of each queue, then the earliest of all: one queue's flood does not keep another's rows waiting.
+/// The earliest of each (queue, kind, version), then the earliest of all: one flood does not keep the others waiting.
 const PROMOTE: &str = "
     UPDATE leasehold_jobs SET scheduled = 0
     WHERE id IN (SELECT due.value->>0 FROM json_each($1) AS served,
         json_each((SELECT json_group_array(json_array(id, run_at)) FROM
-            (SELECT id, run_at FROM leasehold_jobs WHERE scheduled = 1 AND queue = served.value AND run_at <= $2
+            (SELECT id, run_at FROM leasehold_jobs WHERE scheduled = 1
+            AND queue = served.value->>0 AND kind = served.value->>1 AND version = served.value->>2 AND run_at <= $2
             ORDER BY run_at LIMIT $3))) AS due
         ORDER BY due.value->>1, due.value->>0 LIMIT $3)
     AND state = 'ready' AND scheduled = 1
@@ -27,41 +28,55 @@ const PROMOTE: &str = "
 ///
 /// The room left below the limit of generations is for the sweep, which adds one more.
 const CLAIM: &str = "
-    UPDATE leasehold_jobs SET state = 'running', attempt = attempt + 1, generation = generation + 1,
-    lease_token = $3, lease_until = $6 + lease_ms, worker = $4, begun = $5
-    WHERE id IN (SELECT best.value->>0 FROM json_each($1) AS served,
-        json_each((SELECT json_group_array(json_array(id, priority, run_at)) FROM
-            (SELECT id, priority, run_at FROM leasehold_jobs
-            WHERE queue = served.value->>0 AND kind = served.value->>1 AND version = served.value->>2
-                AND state = 'ready' AND scheduled = 0 AND generation < 9223372036854775805 AND attempt < 2147483647
-            ORDER BY priority DESC, run_at, id LIMIT $2))) AS best
-        ORDER BY best.value->>1 DESC, best.value->>2, best.value->>0 LIMIT $2)
-    AND state = 'ready'
+    UPDATE leasehold_jobs SET
+        state = 'running', generation = generation + 1, lease_token = $3, attempt = attempt + 1, worker = $4, begun = $5,
+        lease_until = $6 + lease_ms
+    WHERE id IN (
+        SELECT best.value->>0 FROM json_each($1) AS served, json_each((
+            SELECT json_group_array(json_array(id, priority, run_at)) FROM (
+                SELECT id, priority, run_at FROM leasehold_jobs
+                WHERE queue = served.value->>0 AND kind = served.value->>1 AND version = served.value->>2
+                    AND state = 'ready' AND scheduled = 0 AND generation < 9223372036854775805 AND attempt < 2147483647
+                ORDER BY priority DESC, run_at, id LIMIT $2
+            )
+        )) AS best
+        ORDER BY best.value->>1 DESC, best.value->>2, best.value->>0 LIMIT $2
+    ) AND state = 'ready'
     RETURNING id, queue, kind, version, payload, attempt, max_attempts, generation, lease_ms, idempotency_key
 ";
 
 const FIND_CLAIMED: &str = "
     SELECT id, queue, kind, version, payload, attempt, max_attempts, generation, lease_ms, idempotency_key
-    FROM leasehold_jobs INDEXED BY leasehold_jobs_held WHERE worker IS NOT NULL AND lease_token = $1 AND state = 'running'
+    FROM leasehold_jobs INDEXED BY leasehold_jobs_held
+    WHERE worker IS NOT NULL AND state = 'running' AND lease_token = $1
 ";
 
+/// The cold path: it counts no further than it is asked to, each (queue, kind, version) by its own index entries.
 const WAITING: &str = "
-    SELECT
-    (SELECT count(*) FROM json_each($1) AS served CROSS JOIN leasehold_jobs AS job
-        ON job.queue = served.value->>0 AND job.kind = served.value->>1 AND job.version = served.value->>2
-        WHERE job.state = 'ready' AND job.scheduled = 0) AS ready,
-    (SELECT count(*) FROM leasehold_jobs AS job INDEXED BY leasehold_jobs_held WHERE worker IS NOT NULL
-        AND (queue, kind, version) IN (SELECT value->>0, value->>1, value->>2 FROM json_each($1))) AS running,
-    coming.scheduled, max(coming.next_at - $2, 0) AS next_due_ms
-    FROM (SELECT count(*) AS scheduled, min(run_at) AS next_at FROM leasehold_jobs WHERE scheduled = 1
-        AND (queue, kind, version) IN (SELECT value->>0, value->>1, value->>2 FROM json_each($1))) AS coming
+    SELECT coalesce(sum(ready), 0) AS ready,
+    (SELECT count(*) FROM (SELECT 1 FROM leasehold_jobs AS job INDEXED BY leasehold_jobs_held WHERE worker IS NOT NULL
+        AND (queue, kind, version) IN (SELECT value->>0, value->>1, value->>2 FROM json_each($1)) LIMIT $3)) AS running,
+    coalesce(sum(scheduled), 0) AS scheduled, max(min(next_at) - $2, 0) AS next_due_ms
+    FROM (SELECT
+        (SELECT count(*) FROM (SELECT 1 FROM leasehold_jobs WHERE queue = served.value->>0
+            AND kind = served.value->>1 AND version = served.value->>2 AND state = 'ready' AND scheduled = 0 LIMIT $3)) AS ready,
+        (SELECT count(*) FROM (SELECT 1 FROM leasehold_jobs WHERE queue = served.value->>0
+            AND kind = served.value->>1 AND version = served.value->>2 AND scheduled = 1 LIMIT $3)) AS scheduled,
+        (SELECT min(run_at) FROM leasehold_jobs WHERE queue = served.value->>0
+            AND kind = served.value->>1 AND version = served.value->>2 AND scheduled = 1) AS next_at
+        FROM json_each($1) AS served)
 ";
 
 impl ClaimStatements for SqliteConnection {
-    fn promote(&mut self, schema: &Schema, queues: &[String], limit: i64) -> QueryResult<usize> {
-        let queues = json(queues)?;
+    fn promote(&mut self, schema: &Schema, serves: &[Served], limit: i64) -> QueryResult<usize> {
+        let serves = served_json(serves)?;
         write(self, |conn, now| {
-            Sql(schema.render(PROMOTE), (bind::<Text, _>(&queues), bind::<BigInt, _>(now), bind::<BigInt, _>(limit))).execute(conn)
+            let binds = (
+                bind::<Text, _>(&serves),
+                bind::<BigInt, _>(now),
+                bind::<BigInt, _>(limit),
+            );
+            Sql(schema.render(PROMOTE), binds).execute(conn)
         })
     }
 
@@ -75,7 +90,11 @@ impl ClaimStatements for SqliteConnection {
         );
         write(self, |conn, now| {
             let (serves, limit, lease_token, worker, begun) = binds;
-            Sql(schema.render(CLAIM), (serves, limit, lease_token, worker, begun, bind::<BigInt, _>(now))).load(conn)
+            Sql(
+                schema.render(CLAIM),
+                (serves, limit, lease_token, worker, begun, bind::<BigInt, _>(now)),
+            )
+            .load(conn)
         })
     }
 
@@ -83,8 +102,12 @@ impl ClaimStatements for SqliteConnection {
         Sql(schema.render(FIND_CLAIMED), (bind::<Text, _>(lease_token.to_string()),)).load(self)
     }
 
-    fn waiting(&mut self, schema: &Schema, serves: &[Served]) -> QueryResult<Waiting> {
-        let serves = served_json(serves)?;
-        Sql(schema.render(WAITING), (bind::<Text, _>(serves), bind::<BigInt, _>(now_ms()))).get_result(self)
+    fn waiting(&mut self, schema: &Schema, serves: &[Served], at_most: i64) -> QueryResult<Waiting> {
+        let binds = (
+            bind::<Text, _>(served_json(serves)?),
+            bind::<BigInt, _>(now_ms()),
+            bind::<BigInt, _>(at_most),
+        );
+        Sql(schema.render(WAITING), binds).get_result(self)
     }
 }

@@ -17,7 +17,8 @@ const LOCK_OWNERSHIP: &str = "SELECT state, generation, lease_token FROM leaseho
 
 const OWNERSHIP: &str = "
     SELECT state, generation, lease_token FROM leasehold_jobs WHERE id = $1
-    UNION ALL SELECT state, generation, lease_token FROM leasehold_finished_jobs WHERE id = $1
+    UNION ALL
+    SELECT state, generation, lease_token FROM leasehold_finished_jobs WHERE id = $1
     LIMIT 1
 ";
 
@@ -26,19 +27,34 @@ impl CommitStatements for SqliteConnection {
         match self.batch_execute("RELEASE leasehold_commit") {
             Ok(()) => {}
             // Whatever ended the transaction took its mark along, even if another one was begun since.
-            Err(Error::DatabaseError(_, info)) if info.message().contains("no such savepoint") => return Ok(Completion::Ended),
+            Err(Error::DatabaseError(_, info)) if info.message().contains("no such savepoint") => {
+                return Ok(Completion::Ended);
+            }
             Err(error) => return Err(error),
         }
-        let completed = Ending { state: "completed", takes_away: false, reason: None, strict };
+        let completed = Ending {
+            state: "completed",
+            takes_away: false,
+            reason: None,
+            strict,
+        };
         let moved = move_to_finished(self, schema, &fences_json(&[*fence]), &completed, now_ms())?;
-        Ok(if moved.is_empty() { Completion::Refused } else { Completion::Completed })
+        Ok(if moved.is_empty() {
+            Completion::Refused
+        } else {
+            Completion::Completed
+        })
     }
 
     fn lock_ownership(&mut self, schema: &Schema, id: i64) -> QueryResult<Option<Ownership>> {
-        Sql(schema.render(LOCK_OWNERSHIP), (bind::<BigInt, _>(id),)).get_result(self).optional()
+        Sql(schema.render(LOCK_OWNERSHIP), (bind::<BigInt, _>(id),))
+            .get_result(self)
+            .optional()
     }
 
     fn ownership(&mut self, schema: &Schema, id: i64) -> QueryResult<Option<Ownership>> {
-        Sql(schema.render(OWNERSHIP), (bind::<BigInt, _>(id),)).get_result(self).optional()
+        Sql(schema.render(OWNERSHIP), (bind::<BigInt, _>(id),))
+            .get_result(self)
+            .optional()
     }
 }

@@ -30,12 +30,14 @@ static GATES: LazyLock<Mutex<HashMap<PathBuf, Weak<FairMutex<()>>>>> = LazyLock:
 /// `file` is empty for a database in memory or in a temporary file.
 const SERVER: &str = "
     SELECT sqlite_version() AS version, (SELECT file FROM pragma_database_list WHERE name = 'main') AS file,
-    (SELECT journal_mode FROM pragma_journal_mode) AS journal_mode, (SELECT synchronous FROM pragma_synchronous) AS synchronous
+        (SELECT journal_mode FROM pragma_journal_mode) AS journal_mode,
+        (SELECT synchronous FROM pragma_synchronous) AS synchronous
 ";
 const DATABASE_FILE: &str = "SELECT file AS text FROM pragma_database_list WHERE name = 'main'";
 const JOURNAL_MODE: &str = "SELECT journal_mode AS text FROM pragma_journal_mode";
 const BUSY_TIMEOUT: &str = "SELECT timeout AS number FROM pragma_busy_timeout";
-const DATA_VERSION: &str = "SELECT data_version AS number FROM pragma_data_version";
+/// Not by the function of the same name, which parses the PRAGMA anew each time.
+const DATA_VERSION: &str = "PRAGMA data_version";
 
 #[derive(QueryableByName)]
 struct Server {
@@ -56,6 +58,12 @@ struct OneText {
 }
 
 #[derive(QueryableByName)]
+struct DataVersion {
+    #[diesel(sql_type = BigInt)]
+    data_version: i64,
+}
+
+#[derive(QueryableByName)]
 struct OneNumber {
     #[diesel(sql_type = BigInt)]
     number: i64,
@@ -64,7 +72,8 @@ struct OneNumber {
 impl Connect for SqliteConnection {
     fn connect(url: &str, settings: &ConnectionSettings) -> ConnectionResult<Self> {
         let mut conn = Self::establish(url)?;
-        conn.configure(settings).map_err(ConnectionError::CouldntSetupConfiguration)?;
+        conn.configure(settings)
+            .map_err(ConnectionError::CouldntSetupConfiguration)?;
         Ok(conn)
     }
 
@@ -88,22 +97,34 @@ impl Connect for SqliteConnection {
         let mut version = server.version.split('.').map_while(|part| part.parse::<u32>().ok());
         // `->>` is the newest thing that the statements need.
         if (version.next(), version.next()) < (Some(3), Some(38)) {
-            return Err(ServerError::TooOld { found: server.version, needed: "SQLite 3.38" });
+            return Err(ServerError::TooOld {
+                found: server.version,
+                needed: "SQLite 3.38",
+            });
         }
         let mut warnings = Vec::new();
         match server.synchronous {
             0 if !allow_unsafe => {
-                return Err(ServerError::Unsafe { setting: "synchronous = OFF".to_owned(), remedy: "use synchronous = FULL" });
+                return Err(ServerError::Unsafe {
+                    setting: "synchronous = OFF".to_owned(),
+                    remedy: "use synchronous = FULL",
+                });
             }
-            0 | 1 => warnings.push("synchronous is below FULL: a crash of the machine may lose acknowledged commits".to_owned()),
+            0 | 1 => warnings
+                .push("synchronous is below FULL: a crash of the machine may lose acknowledged commits".to_owned()),
             _ => {}
         }
         match server.journal_mode.as_str() {
             "wal" => {}
             mode @ ("off" | "memory") if !allow_unsafe => {
-                return Err(ServerError::Unsafe { setting: format!("journal_mode = {mode}"), remedy: "use journal_mode = WAL" });
+                return Err(ServerError::Unsafe {
+                    setting: format!("journal_mode = {mode}"),
+                    remedy: "use journal_mode = WAL",
+                });
             }
-            mode => warnings.push(format!("journal_mode is {mode}, not wal: readers and the writer wait for each other")),
+            mode => warnings.push(format!(
+                "journal_mode is {mode}, not wal: readers and the writer wait for each other"
+            )),
         }
         Ok(warnings)
     }
@@ -160,7 +181,9 @@ impl Connect for SqliteConnection {
     fn wait_for_change(&mut self, seen: &mut i64, wake: &Receiver<()>, timeout: Duration) {
         let deadline = Instant::now() + timeout;
         loop {
-            let version = Sql(DATA_VERSION, ()).get_result::<OneNumber>(self).map_or(0, |version| version.number);
+            let version = Sql(DATA_VERSION, ())
+                .get_result::<DataVersion>(self)
+                .map_or(0, |row| row.data_version);
             // An error looks like a change: the claim that follows meets it, and reports it.
             if version == 0 || std::mem::replace(seen, version) != version {
                 return;
@@ -169,7 +192,11 @@ impl Connect for SqliteConnection {
             if left.is_zero() {
                 return;
             }
-            let step = left.min(if crate::wake::is_expected() { LOOK_OFTEN } else { LOOK_EVERY });
+            let step = left.min(if crate::wake::is_expected() {
+                LOOK_OFTEN
+            } else {
+                LOOK_EVERY
+            });
             match wake.recv_timeout(step) {
                 Ok(()) => return,
                 Err(RecvTimeoutError::Timeout) => {}

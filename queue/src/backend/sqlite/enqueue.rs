@@ -1,22 +1,24 @@
 //! Enqueue.
 
 use diesel::result::QueryResult;
-use diesel::sql_types::{BigInt, Text};
+use diesel::sql_types::{BigInt, Nullable, Text};
 use diesel::{QueryableByName, RunQueryDsl, SqliteConnection};
 
 use super::{json, now_ms};
 use crate::backend::{EnqueueStatements, KeyHolder, NewJob, NewKey, RunAt};
+use crate::enqueue::stored_idempotency_key;
 use crate::schema::Schema;
 use crate::sql::{Id, Sql, bind};
 
-/// SQLite refuses a text of more than 10^9 bytes; a thousand payloads can be longer.
+/// SQLite takes no text of more than 10^9 bytes, and a thousand payloads can be longer.
 const MAX_TEXT_BYTES: usize = 32 * 1024 * 1024;
 
 const INSERT: &str = "
     INSERT INTO leasehold_jobs (queue, kind, version, payload, priority, run_at, scheduled, max_attempts, lease_ms,
-    idempotency_key, unique_key, created_at)
+        idempotency_key, unique_key, created_at)
     SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6, value->>7, value->>8,
-    coalesce(value->>9, lower(hex(randomblob(16)))), value->>10, $2 FROM json_each($1)
+        coalesce(value->>9, lower(hex(randomblob(16)))), value->>10, $2
+    FROM json_each($1)
     RETURNING id
 ";
 
@@ -24,11 +26,13 @@ const INSERT: &str = "
 const TAKE_KEYS: &str = "
     INSERT INTO leasehold_unique_keys (key, job_id, fingerprint, expires_at)
     SELECT value->>0, value->>1, value->>2, $2 + (value->>3) FROM json_each($1) WHERE true
-    ON CONFLICT (key) DO NOTHING RETURNING key
+    ON CONFLICT (key) DO NOTHING
+    RETURNING key
 ";
 
+/// The `+` keeps the planner from reading every expired key of the table instead.
 const DROP_EXPIRED_KEYS: &str = "
-    DELETE FROM leasehold_unique_keys WHERE key IN (SELECT value FROM json_each($1)) AND expires_at <= $2
+    DELETE FROM leasehold_unique_keys WHERE key IN (SELECT value FROM json_each($1)) AND +expires_at <= $2
 ";
 
 const KEY_HOLDERS: &str = "
@@ -36,12 +40,25 @@ const KEY_HOLDERS: &str = "
 ";
 
 const WITHDRAW: &str = "
-    DELETE FROM leasehold_jobs
-    WHERE id IN (SELECT value FROM json_each($1)) AND state = 'ready' AND generation = 0 RETURNING id
+    DELETE FROM leasehold_jobs WHERE id IN (SELECT value FROM json_each($1)) AND state = 'ready' AND generation = 0
+    RETURNING id, unique_key, idempotency_key
 ";
 
-/// The job does not tell its hashed idempotency key, so they are found by the job.
-const WITHDRAW_KEYS: &str = "DELETE FROM leasehold_unique_keys WHERE job_id IN (SELECT value FROM json_each($1))";
+/// By the text under which they are stored, since there is no index on the job.
+const WITHDRAW_KEYS: &str = "
+    DELETE FROM leasehold_unique_keys WHERE key IN (SELECT value->>0 FROM json_each($1))
+        AND (key, job_id) IN (SELECT value->>0, value->>1 FROM json_each($1))
+";
+
+#[derive(QueryableByName)]
+struct Withdrawn {
+    #[diesel(sql_type = BigInt)]
+    id: i64,
+    #[diesel(sql_type = Nullable<Text>)]
+    unique_key: Option<String>,
+    #[diesel(sql_type = Text)]
+    idempotency_key: String,
+}
 
 #[derive(QueryableByName)]
 struct Key {
@@ -58,7 +75,8 @@ impl EnqueueStatements for SqliteConnection {
         while !rest.is_empty() {
             let (chunk, after) = rest.split_at(how_many_fit(rest));
             let rows = json(&chunk.iter().map(|job| row(job, now)).collect::<Vec<_>>())?;
-            let inserted: Vec<Id> = Sql(schema.render(INSERT), (bind::<Text, _>(rows), bind::<BigInt, _>(now))).load(self)?;
+            let inserted: Vec<Id> =
+                Sql(schema.render(INSERT), (bind::<Text, _>(rows), bind::<BigInt, _>(now))).load(self)?;
             ids.extend(inserted.into_iter().map(|row| row.id));
             rest = after;
         }
@@ -68,13 +86,26 @@ impl EnqueueStatements for SqliteConnection {
     }
 
     fn take_keys(&mut self, schema: &Schema, keys: &[NewKey]) -> QueryResult<Vec<String>> {
-        let keys = json(&keys.iter().map(|key| (&key.key, key.job_id, &key.fingerprint, key.keep_ms)).collect::<Vec<_>>())?;
-        let taken: Vec<Key> = Sql(schema.render(TAKE_KEYS), (bind::<Text, _>(keys), bind::<BigInt, _>(now_ms()))).load(self)?;
+        let keys = json(
+            &keys
+                .iter()
+                .map(|key| (&key.key, key.job_id, &key.fingerprint, key.keep_ms))
+                .collect::<Vec<_>>(),
+        )?;
+        let taken: Vec<Key> = Sql(
+            schema.render(TAKE_KEYS),
+            (bind::<Text, _>(keys), bind::<BigInt, _>(now_ms())),
+        )
+        .load(self)?;
         Ok(taken.into_iter().map(|row| row.key).collect())
     }
 
     fn drop_expired_keys(&mut self, schema: &Schema, keys: &[String]) -> QueryResult<usize> {
-        Sql(schema.render(DROP_EXPIRED_KEYS), (bind::<Text, _>(json(keys)?), bind::<BigInt, _>(now_ms()))).execute(self)
+        Sql(
+            schema.render(DROP_EXPIRED_KEYS),
+            (bind::<Text, _>(json(keys)?), bind::<BigInt, _>(now_ms())),
+        )
+        .execute(self)
     }
 
     fn key_holders(&mut self, schema: &Schema, keys: &[String]) -> QueryResult<Vec<KeyHolder>> {
@@ -82,10 +113,14 @@ impl EnqueueStatements for SqliteConnection {
     }
 
     fn withdraw(&mut self, schema: &Schema, ids: &[i64]) -> QueryResult<usize> {
-        let withdrawn: Vec<Id> = Sql(schema.render(WITHDRAW), (bind::<Text, _>(json(ids)?),)).load(self)?;
-        let ids: Vec<i64> = withdrawn.into_iter().map(|row| row.id).collect();
-        Sql(schema.render(WITHDRAW_KEYS), (bind::<Text, _>(json(&ids)?),)).execute(self)?;
-        Ok(ids.len())
+        let withdrawn: Vec<Withdrawn> = Sql(schema.render(WITHDRAW), (bind::<Text, _>(json(ids)?),)).load(self)?;
+        let mut keys: Vec<(String, i64)> = Vec::with_capacity(2 * withdrawn.len());
+        for row in &withdrawn {
+            keys.extend(row.unique_key.clone().map(|key| (key, row.id)));
+            keys.push((stored_idempotency_key(&row.idempotency_key), row.id));
+        }
+        Sql(schema.render(WITHDRAW_KEYS), (bind::<Text, _>(json(&keys)?),)).execute(self)?;
+        Ok(withdrawn.len())
     }
 }
 

@@ -16,6 +16,7 @@ mod settle;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod workers;
 
 use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -39,7 +40,6 @@ impl AsBackend for SqliteConnection {
         self
     }
 }
-
 
 /// Runs writes in a transaction of their own, or inside an open one in a savepoint. They are told the time in
 /// milliseconds since 1970, read when the write lock was held: a statement may have waited for it for seconds.
@@ -78,7 +78,12 @@ fn now_ms() -> i64 {
 /// `[[id, generation, "token"], …]`.
 fn fences_json(fences: &[Fence]) -> String {
     let mut json = String::with_capacity(2 + 64 * fences.len());
-    for Fence { id, generation, lease_token } in fences {
+    for Fence {
+        id,
+        generation,
+        lease_token,
+    } in fences
+    {
         json.push(if json.is_empty() { '[' } else { ',' });
         // Writing to a String cannot fail.
         let _ = write!(json, r#"[{id},{generation},"{lease_token}"]"#);
@@ -89,7 +94,12 @@ fn fences_json(fences: &[Fence]) -> String {
 
 /// `[["queue", "kind", version], …]`.
 fn served_json(serves: &[Served]) -> QueryResult<String> {
-    json(&serves.iter().map(|served| (&served.queue, &served.kind, served.version)).collect::<Vec<_>>())
+    json(
+        &serves
+            .iter()
+            .map(|served| (&served.queue, &served.kind, served.version))
+            .collect::<Vec<_>>(),
+    )
 }
 
 fn json<T: serde::Serialize + ?Sized>(value: &T) -> QueryResult<String> {

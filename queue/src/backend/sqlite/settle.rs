@@ -12,14 +12,14 @@ use crate::sql::{Id, Sql, bind};
 
 /// A job may be there already if an older file was put back under running workers; the newer end counts.
 const COPY_TO_FINISHED: &str = "
-    INSERT OR REPLACE INTO leasehold_finished_jobs (id, queue, kind, version, payload, state, priority, run_at,
-    attempt, max_attempts, generation, lease_token, lease_ms, idempotency_key, unique_key, created_at, finished_at, reason)
-    SELECT job.id, job.queue, job.kind, job.version, job.payload, $2, job.priority, job.run_at,
-    job.attempt, job.max_attempts, job.generation + $3, job.lease_token, job.lease_ms, job.idempotency_key, job.unique_key,
-    job.created_at, $4, $5
-    FROM json_each($1) AS fence CROSS JOIN leasehold_jobs AS job
-        ON job.id = fence.value->>0 AND job.generation = fence.value->>1 AND job.lease_token = fence.value->>2
-    WHERE job.state = 'running' AND (NOT $6 OR job.lease_until > $4)
+    INSERT OR REPLACE INTO leasehold_finished_jobs
+        (id, queue, kind, version, payload, priority, run_at, attempt, max_attempts, lease_token, lease_ms,
+         idempotency_key, unique_key, created_at, state, generation, reason, finished_at)
+    SELECT j.id, j.queue, j.kind, j.version, j.payload, j.priority, j.run_at, j.attempt, j.max_attempts, j.lease_token,
+        j.lease_ms, j.idempotency_key, j.unique_key, j.created_at, $2, j.generation + $3, $5, $4
+    FROM json_each($1) AS f CROSS JOIN leasehold_jobs AS j
+        ON j.id = f.value->>0 AND j.generation = f.value->>1 AND j.lease_token = f.value->>2 AND j.state = 'running'
+    WHERE NOT $6 OR j.lease_until > $4
     RETURNING id, unique_key
 ";
 
@@ -32,34 +32,36 @@ const DELETE_FINISHED: &str = "
 
 const DELETE_KEYS: &str = "
     DELETE FROM leasehold_unique_keys WHERE key IN (SELECT value->>0 FROM json_each($1))
-    AND (key, job_id) IN (SELECT value->>0, value->>1 FROM json_each($1))
+        AND (key, job_id) IN (SELECT value->>0, value->>1 FROM json_each($1))
 ";
 
 const PUT_BACK: &str = "
-    UPDATE leasehold_jobs SET state = 'ready', run_at = $4 + $5, scheduled = ($5 > 0), attempt = attempt - $6,
-    generation = generation + $7, lease_until = NULL, worker = NULL, begun = 0
+    UPDATE leasehold_jobs SET state = 'ready', generation = generation + $4, attempt = max(attempt - $5, 0),
+        run_at = $7 + $6, scheduled = ($6 > 0), lease_until = NULL, worker = NULL, begun = 0
     WHERE id = $1 AND generation = $2 AND lease_token = $3 AND state = 'running'
 ";
 
 const RECORD_ERRORS: &str = "
     INSERT OR REPLACE INTO leasehold_job_errors (job_id, generation, attempt, at, cause, error)
-    SELECT job.id, job.generation, job.attempt, $2, $3, $4 FROM json_each($1) AS fence CROSS JOIN leasehold_jobs AS job
-        ON job.id = fence.value->>0 AND job.generation = fence.value->>1 AND job.lease_token = fence.value->>2
-    WHERE job.state = 'running'
+    SELECT j.id, j.generation, j.attempt, $2, $3, $4 FROM json_each($1) AS f CROSS JOIN leasehold_jobs AS j
+        ON j.id = f.value->>0 AND j.generation = f.value->>1 AND j.lease_token = f.value->>2 AND j.state = 'running'
 ";
 
-/// A job gets one at a time, so there is one too many at the most.
+/// A job gets one at a time, so one is too many at the most.
 const TRIM_ERRORS: &str = "
-    DELETE FROM leasehold_job_errors WHERE (job_id, generation) IN
-    (SELECT fence.value->>0, (SELECT generation FROM leasehold_job_errors WHERE job_id = fence.value->>0
-        ORDER BY generation DESC LIMIT 1 OFFSET 100) FROM json_each($1) AS fence)
+    DELETE FROM leasehold_job_errors WHERE (job_id, generation) IN (
+        SELECT f.value->>0, (
+            SELECT generation FROM leasehold_job_errors WHERE job_id = f.value->>0
+            ORDER BY generation DESC LIMIT 1 OFFSET 100
+        ) FROM json_each($1) AS f
+    )
 ";
 
 const RELEASE: &str = "
-    UPDATE leasehold_jobs AS job
-    SET state = 'ready', attempt = job.attempt - 1, lease_until = NULL, worker = NULL FROM json_each($1) AS fence
-    WHERE job.id = fence.value->>0 AND job.generation = fence.value->>1 AND job.lease_token = fence.value->>2
-        AND job.state = 'running' AND job.begun = 0
+    UPDATE leasehold_jobs AS j SET
+        state = 'ready', attempt = max(j.attempt - 1, 0), lease_until = NULL, worker = NULL, begun = 0
+    FROM json_each($1) AS f
+    WHERE j.id = f.value->>0 AND j.generation = f.value->>1 AND j.lease_token = f.value->>2 AND j.state = 'running'
     RETURNING id
 ";
 
@@ -69,21 +71,35 @@ const REQUEST_CANCEL: &str = "
 ";
 
 const COPY_CANCELLED: &str = "
-    INSERT OR REPLACE INTO leasehold_finished_jobs (id, queue, kind, version, payload, state, priority, run_at,
-    attempt, max_attempts, generation, lease_token, lease_ms, idempotency_key, unique_key, created_at, finished_at, reason)
-    SELECT id, queue, kind, version, payload, 'cancelled', priority, run_at,
-    attempt, max_attempts, generation + 1, lease_token, lease_ms, idempotency_key, unique_key, created_at, $2, $3
-    FROM leasehold_jobs WHERE id = $1 RETURNING id, unique_key
+    INSERT OR REPLACE INTO leasehold_finished_jobs
+        (id, queue, kind, version, payload, priority, run_at, attempt, max_attempts, lease_token, lease_ms,
+         idempotency_key, unique_key, created_at, state, generation, reason, finished_at)
+    SELECT id, queue, kind, version, payload, priority, run_at, attempt, max_attempts, lease_token, lease_ms,
+        idempotency_key, unique_key, created_at, 'cancelled', generation + 1, $2, $3
+    FROM leasehold_jobs WHERE id = $1
+    RETURNING id, unique_key
 ";
 
-/// Whoever holds it: that is what a hard cancel is for.
-const DELETE_CANCELLED: &str = "DELETE FROM leasehold_jobs WHERE id = $1";
+/// Whoever cancels has no fence of its own, so it presents what was copied.
+const DELETE_CANCELLED: &str = "
+    DELETE FROM leasehold_jobs AS j WHERE j.id = $1 AND EXISTS (
+        SELECT 1 FROM leasehold_finished_jobs AS copy
+        WHERE copy.id = j.id AND copy.generation = j.generation + 1 AND copy.lease_token IS j.lease_token
+    )
+";
 
 impl SettleStatements for SqliteConnection {
     fn finish(&mut self, schema: &Schema, fences: &[Fence]) -> QueryResult<Vec<i64>> {
         let fences = fences_json(fences);
-        let completed = Ending { state: "completed", takes_away: false, reason: None, strict: false };
-        write(self, |conn, now| move_to_finished(conn, schema, &fences, &completed, now))
+        let completed = Ending {
+            state: "completed",
+            takes_away: false,
+            reason: None,
+            strict: false,
+        };
+        write(self, |conn, now| {
+            move_to_finished(conn, schema, &fences, &completed, now)
+        })
     }
 
     fn put_back(&mut self, schema: &Schema, fence: &Fence, how: &PutBack) -> QueryResult<usize> {
@@ -96,10 +112,10 @@ impl SettleStatements for SqliteConnection {
                 bind::<BigInt, _>(fence.id),
                 bind::<BigInt, _>(fence.generation),
                 bind::<Text, _>(fence.lease_token.to_string()),
-                bind::<BigInt, _>(now),
-                bind::<BigInt, _>(how.delay_ms),
-                bind::<Bool, _>(!how.uses_attempt),
                 bind::<Bool, _>(how.takes_away),
+                bind::<Bool, _>(!how.uses_attempt),
+                bind::<BigInt, _>(how.delay_ms),
+                bind::<BigInt, _>(now),
             );
             Sql(schema.render(PUT_BACK), binds).execute(conn)
         })
@@ -107,7 +123,12 @@ impl SettleStatements for SqliteConnection {
 
     fn end(&mut self, schema: &Schema, fence: &Fence, how: &End) -> QueryResult<usize> {
         let fences = fences_json(&[*fence]);
-        let ending = Ending { state: how.state, takes_away: how.takes_away, reason: how.reason.as_deref(), strict: false };
+        let ending = Ending {
+            state: how.state,
+            takes_away: how.takes_away,
+            reason: how.reason.as_deref(),
+            strict: false,
+        };
         write(self, |conn, now| {
             if let Some(error) = &how.error {
                 record_errors(conn, schema, &fences, error, now)?;
@@ -118,17 +139,25 @@ impl SettleStatements for SqliteConnection {
 
     fn release(&mut self, schema: &Schema, fences: &[Fence]) -> QueryResult<Vec<i64>> {
         let fences = fences_json(fences);
-        let released: Vec<Id> = write(self, |conn, _| Sql(schema.render(RELEASE), (bind::<Text, _>(&fences),)).load(conn))?;
+        let released: Vec<Id> = write(self, |conn, _| {
+            Sql(schema.render(RELEASE), (bind::<Text, _>(&fences),)).load(conn)
+        })?;
         Ok(released.into_iter().map(|row| row.id).collect())
     }
 
     fn request_cancel(&mut self, schema: &Schema, id: i64) -> QueryResult<usize> {
-        write(self, |conn, now| Sql(schema.render(REQUEST_CANCEL), (bind::<BigInt, _>(id), bind::<BigInt, _>(now))).execute(conn))
+        write(self, |conn, now| {
+            Sql(
+                schema.render(REQUEST_CANCEL),
+                (bind::<BigInt, _>(id), bind::<BigInt, _>(now)),
+            )
+            .execute(conn)
+        })
     }
 
     fn cancel(&mut self, schema: &Schema, id: i64, reason: &str) -> QueryResult<usize> {
         write(self, |conn, now| {
-            let binds = (bind::<BigInt, _>(id), bind::<BigInt, _>(now), bind::<Text, _>(reason));
+            let binds = (bind::<BigInt, _>(id), bind::<Text, _>(reason), bind::<BigInt, _>(now));
             let moved: Vec<Moved> = Sql(schema.render(COPY_CANCELLED), binds).load(conn)?;
             let deleted = Sql(schema.render(DELETE_CANCELLED), (bind::<BigInt, _>(id),)).execute(conn)?;
             complete_move(conn, schema, moved, deleted).map(|ids| ids.len())
@@ -179,8 +208,16 @@ pub(super) fn move_to_finished(
 }
 
 /// A job must not be in both tables: the answer counts only if as many rows were deleted as were copied.
-fn complete_move(conn: &mut SqliteConnection, schema: &Schema, moved: Vec<Moved>, deleted: usize) -> QueryResult<Vec<i64>> {
-    let keys: Vec<_> = moved.iter().filter_map(|row| Some((row.unique_key.as_ref()?, row.id))).collect();
+fn complete_move(
+    conn: &mut SqliteConnection,
+    schema: &Schema,
+    moved: Vec<Moved>,
+    deleted: usize,
+) -> QueryResult<Vec<i64>> {
+    let keys: Vec<_> = moved
+        .iter()
+        .filter_map(|row| Some((row.unique_key.as_ref()?, row.id)))
+        .collect();
     if !keys.is_empty() {
         Sql(schema.render(DELETE_KEYS), (bind::<Text, _>(json(&keys)?),)).execute(conn)?;
     }
@@ -188,7 +225,10 @@ fn complete_move(conn: &mut SqliteConnection, schema: &Schema, moved: Vec<Moved>
     ids.sort_unstable();
     ids.dedup();
     if deleted != ids.len() {
-        let message = format!("{} jobs were copied to the finished ones and {deleted} deleted", ids.len());
+        let message = format!(
+            "{} jobs were copied to the finished ones and {deleted} deleted",
+            ids.len()
+        );
         return Err(Error::DatabaseError(DatabaseErrorKind::Unknown, Box::new(message)));
     }
     Ok(ids)
@@ -202,7 +242,12 @@ pub(super) fn record_errors(
     error: &AttemptError,
     now: i64,
 ) -> QueryResult<()> {
-    let binds = (bind::<Text, _>(fences), bind::<BigInt, _>(now), bind::<Text, _>(error.cause), bind::<Text, _>(&error.error));
+    let binds = (
+        bind::<Text, _>(fences),
+        bind::<BigInt, _>(now),
+        bind::<Text, _>(error.cause),
+        bind::<Text, _>(&error.error),
+    );
     if Sql(schema.render(RECORD_ERRORS), binds).execute(conn)? > 0 {
         Sql(schema.render(TRIM_ERRORS), (bind::<Text, _>(fences),)).execute(conn)?;
     }

@@ -10,28 +10,31 @@ use crate::backend::{AttemptError, SweepStatements, Swept};
 use crate::schema::Schema;
 use crate::sql::{Sql, bind};
 
-const LEASE_EXPIRED: &str = "lease expired";
-
-/// Held rows in id order, and what becomes of them. A job whose handler had begun has used up its attempt: one that kills
-/// its process must not run for ever.
+/// Held rows, and the end that they had coming: a job that was asked to stop does not run again, and one that began and
+/// has used up its attempts may be what kills its worker. A row at the end of its numbers is left out, for it would fail
+/// the sweep of its neighbours.
 const EXPIRED: &str = "
-    SELECT id, queue, kind, attempt, generation, lease_token, begun,
-    CASE WHEN begun AND attempt >= max_attempts THEN 'discarded' WHEN cancel_requested_at IS NOT NULL THEN 'cancelled'
-        ELSE 'ready' END AS state
+    SELECT id, queue, kind, attempt, generation, lease_token, begun, CASE
+        WHEN cancel_requested_at IS NOT NULL THEN 'cancelled'
+        WHEN begun AND attempt >= max_attempts THEN 'discarded'
+        ELSE 'ready' END AS fate
     FROM leasehold_jobs INDEXED BY leasehold_jobs_held
-    WHERE worker IS NOT NULL AND state = 'running' AND lease_until <= $1 ORDER BY id LIMIT $2
+    WHERE worker IS NOT NULL AND state = 'running' AND lease_until <= $1 AND generation < 9223372036854775806
+    ORDER BY id LIMIT $2
 ";
 
 const TAKE_BACK: &str = "
-    UPDATE leasehold_jobs AS job SET state = 'ready', attempt = job.attempt + job.begun - 1,
-    generation = job.generation + 1, lease_until = NULL, worker = NULL, begun = 0 FROM json_each($1) AS fence
-    WHERE job.id = fence.value->>0 AND job.generation = fence.value->>1 AND job.lease_token = fence.value->>2
-        AND job.state = 'running'
+    UPDATE leasehold_jobs AS j SET state = 'ready', generation = j.generation + 1,
+        attempt = CASE WHEN j.begun THEN j.attempt ELSE max(j.attempt - 1, 0) END,
+        lease_until = NULL, worker = NULL, begun = 0
+    FROM json_each($1) AS f
+    WHERE j.id = f.value->>0 AND j.generation = f.value->>1 AND j.lease_token = f.value->>2 AND j.state = 'running'
 ";
 
 const SWEEP_KEYS: &str = "
-    DELETE FROM leasehold_unique_keys
-    WHERE key IN (SELECT key FROM leasehold_unique_keys WHERE expires_at <= $1 LIMIT $2)
+    DELETE FROM leasehold_unique_keys WHERE key IN (
+        SELECT key FROM leasehold_unique_keys WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2
+    )
 ";
 
 #[derive(QueryableByName)]
@@ -51,45 +54,75 @@ struct Expired {
     #[diesel(sql_type = Bool)]
     begun: bool,
     #[diesel(sql_type = Text)]
-    state: String,
+    fate: String,
 }
 
 impl SweepStatements for SqliteConnection {
     fn sweep(&mut self, schema: &Schema, limit: i64) -> QueryResult<Vec<Swept>> {
         write(self, |conn, now| {
-            let expired: Vec<Expired> =
-                Sql(schema.render(EXPIRED), (bind::<BigInt, _>(now), bind::<BigInt, _>(limit))).load(conn)?;
-            let error = AttemptError { cause: LEASE_EXPIRED, error: LEASE_EXPIRED.to_owned() };
+            let expired: Vec<Expired> = Sql(
+                schema.render(EXPIRED),
+                (bind::<BigInt, _>(now), bind::<BigInt, _>(limit)),
+            )
+            .load(conn)?;
+            let error = "the lease ran out without a heartbeat".to_owned();
+            let error = AttemptError {
+                cause: "lease expired",
+                error,
+            };
             record_errors(conn, schema, &fences_of(&expired, |row| row.begun)?, &error, now)?;
-            for state in ["discarded", "cancelled"] {
-                let ending = Ending { state, takes_away: true, reason: Some(LEASE_EXPIRED), strict: false };
-                move_to_finished(conn, schema, &fences_of(&expired, |row| row.state == state)?, &ending, now)?;
+            for state in ["cancelled", "discarded"] {
+                let ending = Ending {
+                    state,
+                    takes_away: true,
+                    reason: Some("lease expired"),
+                    strict: false,
+                };
+                move_to_finished(
+                    conn,
+                    schema,
+                    &fences_of(&expired, |row| row.fate == state)?,
+                    &ending,
+                    now,
+                )?;
             }
-            let ready = fences_of(&expired, |row| row.state == "ready")?;
+            let ready = fences_of(&expired, |row| row.fate == "ready")?;
             Sql(schema.render(TAKE_BACK), (bind::<Text, _>(ready),)).execute(conn)?;
             Ok(expired.into_iter().map(Expired::swept).collect())
         })
     }
 
     fn sweep_keys(&mut self, schema: &Schema, limit: i64) -> QueryResult<usize> {
-        write(self, |conn, now| Sql(schema.render(SWEEP_KEYS), (bind::<BigInt, _>(now), bind::<BigInt, _>(limit))).execute(conn))
+        write(self, |conn, now| {
+            Sql(
+                schema.render(SWEEP_KEYS),
+                (bind::<BigInt, _>(now), bind::<BigInt, _>(limit)),
+            )
+            .execute(conn)
+        })
     }
 }
 
 impl Expired {
     fn swept(self) -> Swept {
-        let given_back = i32::from(self.state == "ready" && !self.begun);
+        let given_back = i32::from(self.fate == "ready" && !self.begun);
         Swept {
             id: self.id,
             queue: self.queue,
             kind: self.kind,
-            attempt: self.attempt - given_back,
+            attempt: (self.attempt - given_back).max(0),
             generation: self.generation + 1,
-            state: self.state,
+            state: self.fate,
         }
     }
 }
 
 fn fences_of(rows: &[Expired], of: impl Fn(&Expired) -> bool) -> QueryResult<String> {
-    json(&rows.iter().filter(|row| of(row)).map(|row| (row.id, row.generation, &row.lease_token)).collect::<Vec<_>>())
+    json(
+        &rows
+            .iter()
+            .filter(|row| of(row))
+            .map(|row| (row.id, row.generation, &row.lease_token))
+            .collect::<Vec<_>>(),
+    )
 }
