@@ -1,5 +1,7 @@
 //! The program `import`, run as its users run it, on both backends.
 
+#![cfg(any(feature = "sqlite", feature = "postgres"))]
+
 mod program;
 
 mod broken;

@@ -26,6 +26,8 @@ impl Kind {
         }
     }
 
+    /// What to say when the program lacks it.
+    #[cfg(not(all(feature = "sqlite", feature = "postgres")))]
     pub(crate) fn is_not_built_in(self) -> String {
         let (name, features) = match self {
             Self::Sqlite => ("SQLite", "--features sqlite"),

@@ -10,7 +10,7 @@
 
 #![cfg_attr(
     not(any(feature = "sqlite", feature = "postgres")),
-    allow(dead_code, unused_macros, reason = "no backend to run on")
+    allow(dead_code, unused_imports, unused_macros, reason = "no backend to run on")
 )]
 #![expect(clippy::print_stdout, reason = "the report goes to standard output")]
 
