@@ -10,7 +10,7 @@
 
 #![cfg_attr(
     not(any(feature = "sqlite", feature = "postgres")),
-    allow(dead_code, unused_imports, unused_macros, reason = "no backend to run on")
+    allow(unused, unreachable_code, reason = "no backend to run on")
 )]
 #![expect(clippy::print_stdout, reason = "the report goes to standard output")]
 
@@ -63,7 +63,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let kind = Kind::of(&arguments.database).unwrap_or_else(|why| wrong_usage(why));
     let found = find::files(&arguments.paths).unwrap_or_else(|why| wrong_usage(why));
-    let imported = match kind {
+    let imported: Result<ExitCode, Box<dyn Error>> = match kind {
         #[cfg(feature = "sqlite")]
         Kind::Sqlite => import::<diesel::SqliteConnection>(&arguments, found),
         #[cfg(feature = "postgres")]
