@@ -3,15 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use crossbeam_channel::Receiver;
 
-use super::claimer::Claimer;
 use super::control::Control;
-use super::executor::Ends;
-use super::{Shared, StartError, heartbeat, maintenance, settler, spawn_executor};
+use super::threads::Threads;
+use super::{Shared, StartError};
 use crate::backend::{Backend, Listening, PutBack};
 use crate::events::Counts;
 use crate::lease::{Held, Refusal};
@@ -25,15 +24,6 @@ pub struct Running<C: Backend, A: Send + Sync + 'static> {
     /// `None` once it was shut down.
     threads: Option<Threads>,
     pub(super) at_once: Arc<AtomicBool>,
-}
-
-struct Threads {
-    claimer: JoinHandle<()>,
-    maintenance: JoinHandle<()>,
-    settler: JoinHandle<()>,
-    heartbeat: JoinHandle<()>,
-    heartbeat_stop: Sender<()>,
-    listener: Option<Listening>,
 }
 
 /// How a shutdown went.
@@ -50,58 +40,8 @@ pub struct ShutdownReport {
 }
 
 impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
-    /// Starts every thread. The order does not matter: they wait for each other on channels.
     pub(super) fn start(shared: Arc<Shared<C, A>>, wakes: Receiver<()>) -> Result<Self, StartError> {
-        let (jobs_in, jobs) = bounded(shared.threads);
-        let (free, idle) = unbounded();
-        let (settle, arrivals) = unbounded();
-        let ends = Ends {
-            jobs,
-            free,
-            settle,
-            wake: wakes.clone(),
-        };
-        let thread = |name: &str| Builder::new().name(format!("leasehold-{name}"));
-
-        let claimer = thread("claimer").spawn({
-            let shared = Arc::clone(&shared);
-            move || {
-                if !shared.unbatched {
-                    Claimer::new(&shared, jobs_in, idle, wakes).run();
-                }
-            }
-        })?;
-        let settler = thread("settler").spawn({
-            let shared = Arc::clone(&shared);
-            move || {
-                settler::run(
-                    &shared,
-                    Control::new("settle", &shared.url, &shared.settings),
-                    &arrivals,
-                )
-            }
-        })?;
-        let (heartbeat_stop, heartbeat_stopped) = bounded(0);
-        let heartbeat = thread("heartbeat").spawn({
-            let (shared, ends) = (Arc::clone(&shared), ends.clone());
-            move || heartbeat::run(&shared, &ends, &heartbeat_stopped)
-        })?;
-        let maintenance = thread("maintenance").spawn({
-            let shared = Arc::clone(&shared);
-            move || maintenance::run(&shared)
-        })?;
-        let listener = C::listen(&shared.url, &shared.settings, &shared.schema, shared.wake.clone())?;
-        for _ in 0..shared.threads {
-            spawn_executor(&shared, ends.clone());
-        }
-        let threads = Threads {
-            claimer,
-            maintenance,
-            settler,
-            heartbeat,
-            heartbeat_stop,
-            listener,
-        };
+        let threads = Threads::start(&shared, wakes).inspect_err(|_| shared.stop.stop())?;
         Ok(Self {
             shared,
             threads: Some(threads),
