@@ -292,15 +292,13 @@ pub(crate) fn insert<C: Backend>(
             .map(|id| Enqueued::New { id })
             .collect(),
         _ => in_transaction(conn, |conn| {
-            let mut all = Vec::with_capacity(rows.len());
-            for chunk in rows.chunks(CHUNK) {
-                let ids = conn.insert(schema, chunk)?;
-                match keyed {
-                    true => all.extend(take_keys(conn, options, chunk, &ids)?),
-                    false => all.extend(ids.into_iter().map(|id| Enqueued::New { id })),
-                }
+            let mut written = Vec::with_capacity(rows.len());
+            let all = insert_all(&rows, keyed, conn, options, &mut written);
+            if all.is_err() {
+                // The caller's transaction may go on. One that the server has aborted refuses this, and keeps nothing anyway.
+                let _ = conn.withdraw(schema, &written);
             }
-            Ok::<_, EnqueueError>(all)
+            all
         })?,
     };
     if depth(conn).is_ok_and(|depth| depth == 0) {
@@ -309,6 +307,26 @@ pub(crate) fn insert<C: Backend>(
         crate::wake::expect_local();
     }
     Ok(enqueued)
+}
+
+/// Inserts `rows`, so many in a statement, and notes in `written` the ids that were given out.
+fn insert_all<C: Backend>(
+    rows: &[NewJob],
+    keyed: bool,
+    conn: &mut C,
+    options: &EnqueueOptions,
+    written: &mut Vec<i64>,
+) -> Result<Vec<Enqueued>, EnqueueError> {
+    let mut all = Vec::with_capacity(rows.len());
+    for chunk in rows.chunks(CHUNK) {
+        let ids = conn.insert(&options.schema, chunk)?;
+        written.extend(&ids);
+        match keyed {
+            true => all.extend(take_keys(conn, options, chunk, &ids)?),
+            false => all.extend(ids.into_iter().map(|id| Enqueued::New { id })),
+        }
+    }
+    Ok(all)
 }
 
 /// A transaction that may write: the caller's, else one of our own.

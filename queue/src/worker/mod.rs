@@ -52,6 +52,7 @@ mod slot;
 
 mod settler;
 mod source;
+mod threads;
 mod unbatched;
 
 use control::Control;

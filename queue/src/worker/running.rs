@@ -3,15 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use crossbeam_channel::Receiver;
 
-use super::claimer::Claimer;
 use super::control::Control;
-use super::executor::Ends;
-use super::{Shared, StartError, heartbeat, maintenance, settler, spawn_executor};
+use super::threads::Threads;
+use super::{Shared, StartError};
 use crate::backend::{Backend, Listening, PutBack};
 use crate::events::Counts;
 use crate::lease::{Held, Refusal};
@@ -45,15 +44,6 @@ pub struct Running<C: Backend, A: Send + Sync + 'static> {
     pub(super) at_once: Arc<AtomicBool>,
 }
 
-struct Threads {
-    claimer: JoinHandle<()>,
-    maintenance: JoinHandle<()>,
-    settler: JoinHandle<()>,
-    heartbeat: JoinHandle<()>,
-    heartbeat_stop: Sender<()>,
-    listener: Option<Listening>,
-}
-
 /// How a shutdown went.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -68,58 +58,8 @@ pub struct ShutdownReport {
 }
 
 impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
-    /// Starts every thread. The order does not matter: they wait for each other on channels.
     pub(super) fn start(shared: Arc<Shared<C, A>>, wakes: Receiver<()>) -> Result<Self, StartError> {
-        let (jobs_in, jobs) = bounded(shared.threads);
-        let (free, idle) = unbounded();
-        let (settle, arrivals) = unbounded();
-        let ends = Ends {
-            jobs,
-            free,
-            settle,
-            wake: wakes.clone(),
-        };
-        let thread = |name: &str| Builder::new().name(format!("leasehold-{name}"));
-
-        let claimer = thread("claimer").spawn({
-            let shared = Arc::clone(&shared);
-            move || {
-                if !shared.unbatched {
-                    Claimer::new(&shared, jobs_in, idle, wakes).run();
-                }
-            }
-        })?;
-        let settler = thread("settler").spawn({
-            let shared = Arc::clone(&shared);
-            move || {
-                settler::run(
-                    &shared,
-                    Control::new("settle", &shared.url, &shared.settings),
-                    &arrivals,
-                )
-            }
-        })?;
-        let (heartbeat_stop, heartbeat_stopped) = bounded(0);
-        let heartbeat = thread("heartbeat").spawn({
-            let (shared, ends) = (Arc::clone(&shared), ends.clone());
-            move || heartbeat::run(&shared, &ends, &heartbeat_stopped)
-        })?;
-        let maintenance = thread("maintenance").spawn({
-            let shared = Arc::clone(&shared);
-            move || maintenance::run(&shared)
-        })?;
-        let listener = C::listen(&shared.url, &shared.settings, &shared.schema, shared.wake.clone())?;
-        for _ in 0..shared.threads {
-            spawn_executor(&shared, ends.clone());
-        }
-        let threads = Threads {
-            claimer,
-            maintenance,
-            settler,
-            heartbeat,
-            heartbeat_stop,
-            listener,
-        };
+        let threads = Threads::start(&shared, wakes).inspect_err(|_| shared.stop.stop())?;
         Ok(Self {
             shared,
             threads: Some(threads),
@@ -159,8 +99,13 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
         let before = shared.reporter.counts();
         shared.stop.stop();
         shared.wake();
-        let _ = threads.claimer.join();
         let deadline = Instant::now().checked_add(patience);
+        // It may wait for a database that is away; what it claims after this wait is left to the lease.
+        join_until(
+            threads.claimer,
+            deadline.map(|deadline| deadline.max(Instant::now() + LAST_WORDS)),
+            || self.at_once.load(Ordering::Acquire),
+        );
         let mut control = Control::new("shutdown", &shared.url, &shared.settings);
         let mut done = false;
         while !done {
@@ -265,8 +210,11 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
 
 /// Joins a thread, unless it takes too long: it may wait for a database that is away.
 fn join_within(thread: JoinHandle<()>, limit: Duration) {
-    let until = Instant::now() + limit;
-    while !thread.is_finished() && Instant::now() < until {
+    join_until(thread, Some(Instant::now() + limit), || false);
+}
+
+fn join_until(thread: JoinHandle<()>, deadline: Option<Instant>, give_up: impl Fn() -> bool) {
+    while !thread.is_finished() && deadline.is_none_or(|deadline| Instant::now() < deadline) && !give_up() {
         std::thread::sleep(Duration::from_millis(2));
     }
     if thread.is_finished() {
