@@ -38,7 +38,7 @@
 //!
 //! | To | look at |
 //! | --- | --- |
-//! | create the tables | [`migrate`], [`Migrations`], [`Schema`] |
+//! | create the tables | [`migrate()`], [`Migrations`], [`Schema`] |
 //! | define a job | [`Job`] and its derive, [`Backoff`] |
 //! | enqueue it | [`Job::enqueue`], [`EnqueueOptions`], [`Enqueued`], [`EnqueueError`] |
 //! | run it | [`Handler`], [`LeaseGuard`], [`Receipt`], [`Outcome`], [`JobError`], [`Refusal`], [`LeaseWatch`] |
@@ -48,7 +48,7 @@
 //!
 //! # Create the tables
 //!
-//! [`migrate`] creates the queue's tables or brings them up to date. Call it at every start, from any number of processes.
+//! [`migrate()`] creates the queue's tables or brings them up to date. Call it at every start, from any number of processes.
 //!
 //! # Enqueue
 //!
@@ -244,3 +244,8 @@ pub use backend::{AsBackend, Backend, Isolation, ServerError};
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;
+
+/// Compiles and runs the README's program.
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
