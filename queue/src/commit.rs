@@ -108,6 +108,7 @@ impl Commit<'_> {
                  do not return connections to the pool with one open",
             ));
         }
+        let started = Instant::now();
         let tried = gate.hold(|| {
             match conn.begin_commit(self.isolation, &settings) {
                 Ok(()) => {}
@@ -133,9 +134,17 @@ impl Commit<'_> {
         let broken = match tried {
             Tried::Committed => false,
             Tried::NotBegun(_) | Tried::Unknown(_) => true,
-            _ => depth(conn).map_or(true, |depth| depth != before),
+            _ => depth(conn) != Ok(before),
         };
         slot.give_back(broken);
+        if gate.is_held_alone() && started.elapsed() > self.held.lease / 3 {
+            log::warn!(
+                "{}: its commit took {:?} and kept every other writer waiting, heartbeats among them: a lease of {:?} wants a third of that at the most",
+                self.held.info(),
+                started.elapsed(),
+                self.held.lease
+            );
+        }
         Ok(tried)
     }
 

@@ -25,6 +25,9 @@ pub const MAX_PAYLOAD_DEPTH: usize = 100;
 /// How long idempotency keys are remembered unless [`EnqueueOptions::remember_key`] says otherwise: a week.
 pub const KEY_RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
 
+/// Jobs in one statement.
+const CHUNK: usize = 1000;
+
 /// What a single enqueue sets differently from its kind.
 ///
 /// ```
@@ -265,21 +268,19 @@ pub(crate) fn insert<C: Backend>(
         .any(|row| row.unique_key.is_some() || row.idempotency_key.is_some());
     let enqueued = match rows.as_slice() {
         [] => return Ok(Vec::new()),
-        [_] if !keyed => conn
+        few if !keyed && few.len() <= CHUNK => conn
             .insert(schema, &rows)?
             .into_iter()
             .map(|id| Enqueued::New { id })
             .collect(),
         _ => in_transaction(conn, |conn| {
-            let mut all = Vec::with_capacity(rows.len());
-            for chunk in rows.chunks(1000) {
-                let ids = conn.insert(schema, chunk)?;
-                match keyed {
-                    true => all.extend(take_keys(conn, options, chunk, &ids)?),
-                    false => all.extend(ids.into_iter().map(|id| Enqueued::New { id })),
-                }
+            let mut written = Vec::with_capacity(rows.len());
+            let all = insert_all(&rows, keyed, conn, options, &mut written);
+            if all.is_err() {
+                // The caller's transaction may go on. One that the server has aborted refuses this, and keeps nothing anyway.
+                let _ = conn.withdraw(schema, &written);
             }
-            Ok::<_, EnqueueError>(all)
+            all
         })?,
     };
     if depth(conn).is_ok_and(|depth| depth == 0) {
@@ -288,6 +289,26 @@ pub(crate) fn insert<C: Backend>(
         crate::wake::expect_local();
     }
     Ok(enqueued)
+}
+
+/// Inserts `rows`, so many in a statement, and notes in `written` the ids that were given out.
+fn insert_all<C: Backend>(
+    rows: &[NewJob],
+    keyed: bool,
+    conn: &mut C,
+    options: &EnqueueOptions,
+    written: &mut Vec<i64>,
+) -> Result<Vec<Enqueued>, EnqueueError> {
+    let mut all = Vec::with_capacity(rows.len());
+    for chunk in rows.chunks(CHUNK) {
+        let ids = conn.insert(&options.schema, chunk)?;
+        written.extend(&ids);
+        match keyed {
+            true => all.extend(take_keys(conn, options, chunk, &ids)?),
+            false => all.extend(ids.into_iter().map(|id| Enqueued::New { id })),
+        }
+    }
+    Ok(all)
 }
 
 /// A transaction that may write: the caller's, else one of our own.

@@ -1,6 +1,7 @@
 //! What happens to jobs in this process: one log line, one count and one hook for each event.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -135,9 +136,12 @@ impl Reporter {
         }
     }
 
+    /// A hook that panics must not end the thread that settles everybody's jobs.
     fn hook(&self, tell: impl FnOnce(&dyn Hooks)) {
-        if let Some(hooks) = &self.hooks {
-            tell(hooks.as_ref());
+        if let Some(hooks) = &self.hooks
+            && catch_unwind(AssertUnwindSafe(|| tell(hooks.as_ref()))).is_err()
+        {
+            log::error!("a hook panicked");
         }
     }
 

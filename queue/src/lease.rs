@@ -119,9 +119,16 @@ pub(crate) struct Held {
     standing: AtomicU8,
     refusal: OnceLock<Refusal>,
     cancel_requested: AtomicBool,
-    /// Another thread has the place of the one whose handler is stuck.
-    replaced: AtomicBool,
+    /// Bits: how the handler and its thread stand.
+    place: AtomicU8,
 }
+
+/// The handler has returned.
+const RETURNED: u8 = 1;
+/// The handler ran past its timeout before it returned.
+const TIMED_OUT: u8 = 2;
+/// Another thread has the place of the one whose handler is stuck.
+const REPLACED: u8 = 4;
 
 const HOLDS: u8 = 0;
 const LOST: u8 = 1;
@@ -156,7 +163,7 @@ impl Held {
             standing: AtomicU8::new(HOLDS),
             refusal: OnceLock::new(),
             cancel_requested: AtomicBool::new(false),
-            replaced: AtomicBool::new(false),
+            place: AtomicU8::new(0),
         };
         held.renewed(sent);
         held
@@ -166,6 +173,13 @@ impl Held {
     pub(crate) fn renewed(&self, sent: Instant) {
         self.beaten_at.store(clock_ms(sent), Ordering::Release);
         self.expires_at.store(clock_ms(sent + self.lease), Ordering::Release);
+    }
+
+    /// A heartbeat was sent that neither renewed the lease nor lost it: the next one comes earlier, but not at once.
+    pub(crate) fn asked(&self, sent: Instant) {
+        let sixth = u64::try_from(self.lease.as_millis() / 6).unwrap_or(u64::MAX);
+        let beaten_at = clock_ms(sent).saturating_sub(sixth);
+        self.beaten_at.fetch_max(beaten_at, Ordering::AcqRel);
     }
 
     /// When the next heartbeat is due: a third of the lease after the last.
@@ -183,15 +197,40 @@ impl Held {
         let _ = self.begun_at.set(now);
     }
 
-    pub(crate) fn begun_at(&self) -> Option<Instant> {
-        self.begun_at.get().copied()
+    /// How long the handler may still run; `None` when it has no limit, has not begun, has returned or was timed out.
+    pub(crate) fn times_out_in(&self, now: Instant) -> Option<Duration> {
+        let (timeout, begun) = (self.timeout?, *self.begun_at.get()?);
+        let runs = self.place.load(Ordering::Acquire) == 0;
+        runs.then(|| timeout.saturating_sub(now.saturating_duration_since(begun)))
     }
 
-    pub(crate) fn is_past_timeout(&self, now: Instant) -> bool {
-        match (self.timeout, self.begun_at()) {
-            (Some(timeout), Some(begun)) => now.saturating_duration_since(begun) >= timeout,
-            _ => false,
-        }
+    /// Notes that the handler ran past its timeout; false when it has returned, or was timed out before.
+    pub(crate) fn time_out(&self) -> bool {
+        let timed_out = |place| (place == 0).then_some(TIMED_OUT);
+        self.place
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, timed_out)
+            .is_ok()
+    }
+
+    pub(crate) fn is_timed_out(&self) -> bool {
+        self.place.load(Ordering::Acquire) & TIMED_OUT != 0
+    }
+
+    /// Gives the place of a timed-out handler's thread away; false when the handler has returned.
+    pub(crate) fn replace(&self) -> bool {
+        let replaced = |place| (place == TIMED_OUT).then_some(TIMED_OUT | REPLACED);
+        self.place
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, replaced)
+            .is_ok()
+    }
+
+    pub(crate) fn is_replaced(&self) -> bool {
+        self.place.load(Ordering::Acquire) & REPLACED != 0
+    }
+
+    /// The handler has returned: from now on it neither times out nor is its thread replaced.
+    pub(crate) fn mark_returned(&self) {
+        self.place.fetch_or(RETURNED, Ordering::AcqRel);
     }
 
     /// Notes why the lease is lost; whether that is news. A committed lease stays committed: a late answer must not turn
@@ -210,14 +249,6 @@ impl Held {
 
     pub(crate) fn is_committed(&self) -> bool {
         self.standing.load(Ordering::Acquire) == COMMITTED
-    }
-
-    pub(crate) fn mark_replaced(&self) {
-        self.replaced.store(true, Ordering::Release);
-    }
-
-    pub(crate) fn is_replaced(&self) -> bool {
-        self.replaced.load(Ordering::Acquire)
     }
 
     pub(crate) fn request_cancel(&self) -> bool {

@@ -51,6 +51,7 @@ mod sql;
 
 #[allow(
     missing_docs,
+    clippy::missing_errors_doc,
     reason = "most of the seam is sealed and hidden; what is public has its documentation"
 )]
 mod backend;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use diesel::result::QueryResult;
+use diesel::result::{DatabaseErrorKind, Error, QueryResult};
 
 use crate::backend::{AttemptError, Backend, End, PutBack};
 use crate::events::Reporter;
@@ -33,7 +33,7 @@ pub(crate) enum Settlement {
 
 /// Decides what is to be written; `None` when nothing is: the job is committed, or not ours any more.
 pub(crate) fn decide(held: &Held, backoff: Backoff, ran: Ran, reporter: &Reporter) -> Option<Settlement> {
-    if held.lost() == Some(Refusal::TimedOut) {
+    if held.is_timed_out() && !held.is_committed() {
         log::warn!(
             "{}: its handler returned after its timeout; the attempt is settled already",
             held.info()
@@ -79,6 +79,7 @@ pub(crate) fn decide(held: &Held, backoff: Backoff, ran: Ran, reporter: &Reporte
                 error: None,
             }));
         }
+        Ran::Returned(Err(error)) if is_away(&error) => return Some(put_back_unused(held, &error)),
         Ran::Returned(Err(error)) => match error.kind {
             JobErrorKind::Refused(ref refusal) => {
                 reporter.lost(&held.info(), refusal);
@@ -88,15 +89,7 @@ pub(crate) fn decide(held: &Held, backoff: Backoff, ran: Ran, reporter: &Reporte
                 log::error!("{}: {error}; its lease decides", held.info());
                 return None;
             }
-            JobErrorKind::Away => {
-                log::warn!("{}: {error}; put back without using up the attempt", held.info());
-                return Some(Settlement::PutBack(PutBack {
-                    delay_ms: 1000,
-                    uses_attempt: false,
-                    takes_away: false,
-                    error: None,
-                }));
-            }
+            JobErrorKind::Away => return Some(put_back_unused(held, &error)),
             JobErrorKind::Discard => Failed {
                 cause: "error",
                 text: error.to_string(),
@@ -118,6 +111,35 @@ pub(crate) fn decide(held: &Held, backoff: Backoff, ran: Ran, reporter: &Reporte
         },
     };
     Some(failed.settlement(held, backoff, false))
+}
+
+/// Whether the handler failed because the server went, which is no fault of the job: it takes no writes, or it ended the
+/// session in order. A session that merely broke counts as an attempt, since the job's own statement may have broken it.
+/// Diesel tells no SQLSTATE, so under another language of the server's messages those count, too.
+fn is_away(error: &JobError) -> bool {
+    const ENDED: [&str; 3] = [
+        "terminating connection due to administrator command",
+        "terminating connection due to immediate shutdown command",
+        "terminating connection because of crash of another server process",
+    ];
+    if error.kind != (JobErrorKind::Retry { after: None }) {
+        return false;
+    }
+    match error.downcast_ref() {
+        Some(Error::DatabaseError(DatabaseErrorKind::ReadOnlyTransaction, _)) => true,
+        Some(Error::DatabaseError(_, info)) => ENDED.iter().any(|text| info.message().contains(text)),
+        _ => false,
+    }
+}
+
+fn put_back_unused(held: &Held, error: &JobError) -> Settlement {
+    log::warn!("{}: {error}; put back without using up the attempt", held.info());
+    Settlement::PutBack(PutBack {
+        delay_ms: 1000,
+        uses_attempt: false,
+        takes_away: false,
+        error: None,
+    })
 }
 
 /// Ends an attempt that ran past its timeout: ownership is taken from the handler, which may still run.
@@ -211,14 +233,22 @@ impl Settlement {
     }
 }
 
-/// After a settlement matched no row: whether the row shows that it was written all the same (its answer was lost), or
-/// how the job was lost.
+/// Why a settlement matched no row, and yet the job was not lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// It was written; the answer was lost.
+    ByUs,
+    /// The handler's own commit was first: one that was timed out while it committed.
+    ByTheCommit,
+}
+
+/// After a settlement matched no row: what the row shows was written all the same, or how the job was lost.
 pub(crate) fn diagnose<C: Backend>(
     conn: &mut C,
     schema: &Schema,
     held: &Held,
     settlement: &Settlement,
-) -> QueryResult<Result<(), Refusal>> {
+) -> QueryResult<Result<Written, Refusal>> {
     let row = conn.ownership(schema, held.fence.id)?;
     let (generation, token) = match settlement {
         Settlement::Finish => (held.fence.generation, held.fence.lease_token),
@@ -231,13 +261,18 @@ pub(crate) fn diagnose<C: Backend>(
         Settlement::PutBack(_) => "ready",
         Settlement::End(End { state, .. }) => state,
     };
-    let written = row.as_ref().is_some_and(|row| {
-        row.state == state
-            && row.generation == generation
-            && row.lease_token.as_deref().and_then(|text| text.parse().ok()) == Some(token)
-    });
-    if written {
-        return Ok(Ok(()));
+    let shows = |state: &str, generation: i64| {
+        row.as_ref().is_some_and(|row| {
+            row.state == state
+                && row.generation == generation
+                && row.lease_token.as_deref().and_then(|text| text.parse().ok()) == Some(token)
+        })
+    };
+    if shows(state, generation) {
+        return Ok(Ok(Written::ByUs));
+    }
+    if shows("completed", held.fence.generation) {
+        return Ok(Ok(Written::ByTheCommit));
     }
     let refusal = Refusal::of(&held.fence, row.as_ref());
     Ok(Err(refusal.unwrap_or(Refusal::Lost {

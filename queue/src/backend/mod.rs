@@ -203,6 +203,14 @@ pub struct WriteGate {
 }
 
 impl WriteGate {
+    /// Whether a writer keeps all others waiting.
+    pub(crate) fn is_held_alone(&self) -> bool {
+        #[cfg(feature = "sqlite")]
+        return self.lock.is_some();
+        #[cfg(not(feature = "sqlite"))]
+        return false;
+    }
+
     /// Runs `work` while holding the gate, in order of arrival.
     pub(crate) fn hold<T>(&self, work: impl FnOnce() -> T) -> T {
         #[cfg(feature = "sqlite")]

@@ -6,12 +6,11 @@ use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use crossbeam_channel::bounded;
-use diesel::ConnectionError;
 use diesel::r2d2::{ConnectionManager, CustomizeConnection, Pool, PoolError};
 use uuid::Uuid;
 
 use super::batch::{Look, Progress};
-use super::control::Control;
+use super::control::{Control, masked};
 use super::leases::Leases;
 use super::running::Running;
 use super::{Locked, Shared, Stop};
@@ -75,9 +74,9 @@ pub enum StartError {
     /// A queue's name cannot be used.
     #[error("the queue's name: {0}")]
     Queue(#[from] NameError),
-    /// No connection to the database.
+    /// No connection to the database: the error's text, without the password that the URL may hold.
     #[error("cannot connect to the database: {0}")]
-    Connect(#[from] ConnectionError),
+    Connect(String),
     /// The database server cannot keep the promise.
     #[error(transparent)]
     Server(#[from] ServerError),
@@ -164,7 +163,8 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
     }
 
     /// The handlers' connections: a pool of the application's own, of one connection or more. By default a pool of as
-    /// many as there are threads is made. Control connections are outside of it in any case.
+    /// many as there are threads is made. Control connections are outside of it in any case. Its connections are used as
+    /// they are: on SQLite give them a `busy_timeout`, `journal_mode = WAL` and `synchronous = FULL`.
     #[must_use]
     pub fn with_pool(mut self, pool: Pool<ConnectionManager<C>>) -> Self {
         self.pool = Some(pool);
@@ -228,7 +228,8 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
         if cfg!(panic = "abort") {
             log::warn!("built with panic = \"abort\": a panicking handler ends the process instead of its attempt");
         }
-        let mut conn = C::connect(&self.url, &self.settings)?;
+        let mut conn =
+            C::connect(&self.url, &self.settings).map_err(|error| StartError::Connect(masked(&self.url, &error)))?;
         for warning in conn.check_server(self.allow_unsafe_server)? {
             log::warn!("{warning}");
         }

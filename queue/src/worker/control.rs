@@ -68,7 +68,7 @@ impl<C: Backend> Control<C> {
             match C::connect(&self.url, &self.settings) {
                 Ok(conn) => self.conn = Some(conn),
                 Err(error) => {
-                    self.away(&error.to_string());
+                    self.away(&masked(&self.url, &error));
                     return Err(Failure::Away);
                 }
             }
@@ -116,4 +116,38 @@ impl<C: Backend> Control<C> {
 /// A time between half and the whole of `duration`, at random.
 pub(crate) fn spread(duration: Duration) -> Duration {
     duration.mul_f64(0.5 + fastrand::f64() / 2.0)
+}
+
+/// An error's text without the URL's password, whole or in pieces: libpq cuts a URL at the first `@`, `/` or `:`, and a
+/// password that was not escaped ends up in its messages as a host or a port.
+pub(crate) fn masked(url: &str, error: &impl std::fmt::Display) -> String {
+    let mut text = error.to_string();
+    let credentials = url.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@'));
+    let password = credentials
+        .and_then(|(credentials, _)| credentials.split_once(':'))
+        .map(|(_, password)| password);
+    for piece in password
+        .into_iter()
+        .flat_map(|password| password.split(['@', '/', ':', '?', '#']))
+    {
+        if !piece.is_empty() {
+            text = text.replace(piece, "…");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::masked;
+
+    #[test]
+    fn a_password_does_not_show_in_an_error() {
+        let url = "postgres://me:s3cr@et/x@db.example/app";
+        assert_eq!(masked(url, &"host \"et\" port \"s3cr\""), "host \"…\" port \"…\"");
+        assert_eq!(
+            masked("jobs.db", &"unable to open database file"),
+            "unable to open database file"
+        );
+    }
 }

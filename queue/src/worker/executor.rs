@@ -76,6 +76,7 @@ pub(crate) fn execute<C: Backend, A: Send + Sync + 'static>(
     }
     shared.reporter.begun(&held.info());
     let ran = shared.registry.run(row, slot, Arc::clone(held), &shared.app);
+    held.mark_returned();
     let panicked = matches!(ran, settle::Ran::Panicked(_));
     slot.give_back(panicked);
     let settlement = settle::decide(held, shared.registry.backoff(&row.kind), ran, &shared.reporter);

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, select};
@@ -22,7 +23,10 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Arc<Shared<C, A
     loop {
         let now = Instant::now();
         let held = shared.leases.all();
-        for late in held.iter().filter(|held| held.is_past_timeout(now)) {
+        for late in held
+            .iter()
+            .filter(|held| held.times_out_in(now) == Some(Duration::ZERO))
+        {
             time_out(shared, ends, late);
         }
         let next = held.iter().map(|held| next_look(held, now)).min().unwrap_or(IDLE);
@@ -34,7 +38,7 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Arc<Shared<C, A
             }
         }
         // Those due soon come along: fewer statements, and none of them comes late.
-        let due = |held: &&Arc<Held>| held.lost().is_none() && held.beat_due_in(Instant::now()) <= held.lease / 6;
+        let due = |held: &&Arc<Held>| is_renewed(held) && held.beat_due_in(Instant::now()) <= held.lease / 6;
         let due: Vec<Arc<Held>> = shared.leases.all().iter().filter(due).map(Arc::clone).collect();
         if !beat_all(shared, &due) {
             let wait = shared.beats.lock().next_wait();
@@ -48,16 +52,13 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Arc<Shared<C, A
 
 /// When this lease must be looked at again: for its heartbeat or for its timeout.
 fn next_look(held: &Held, now: Instant) -> Duration {
-    let beat = if held.lost().is_some() {
-        IDLE
-    } else {
-        held.beat_due_in(now)
-    };
-    let timeout = match (held.timeout, held.begun_at()) {
-        (Some(timeout), Some(begun)) if held.lost().is_none() => (begun + timeout).saturating_duration_since(now),
-        _ => IDLE,
-    };
-    beat.min(timeout)
+    let beat = if is_renewed(held) { held.beat_due_in(now) } else { IDLE };
+    beat.min(held.times_out_in(now).unwrap_or(IDLE))
+}
+
+/// Whether there is still something to renew: not after a loss, nor after a commit whose handler has not returned yet.
+fn is_renewed(held: &Held) -> bool {
+    held.lost().is_none() && !held.is_committed()
 }
 
 /// Renews in chunks; false while the database is away. Failing is *unknown*, not lost: handlers run on until the lease's
@@ -72,6 +73,7 @@ fn beat_all<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>, due: &[
         };
         let beats: HashMap<i64, Beat> = beats.into_iter().map(|beat| (beat.id, beat)).collect();
         for held in chunk {
+            held.asked(sent);
             match beats.get(&held.fence.id) {
                 Some(beat) => accept(held, beat, sent),
                 // Settled by ourselves meanwhile, or somebody else's.
@@ -114,16 +116,20 @@ fn gone<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>, held: &Held
 /// Fences a handler that ran past its timeout. The thread cannot be stopped, so another takes its place, up to as many
 /// as there are threads.
 fn time_out<C: Backend, A: Send + Sync + 'static>(shared: &Arc<Shared<C, A>>, ends: &Ends, held: &Arc<Held>) {
-    if !held.mark_lost(Refusal::TimedOut) {
+    if !held.time_out() {
         return;
     }
-    log::error!("timed out {}: its handler is fenced", held.info());
-    let settlement = settle::time_out(held, shared.registry.backoff(&held.kind));
-    let _ = ends.settle.send((Arc::clone(held), settlement));
-    if shared.may_replace_a_thread() {
-        held.mark_replaced();
+    // Not one that lost its lease before, or has committed: there is nothing to settle then, but the thread is stuck.
+    if held.mark_lost(Refusal::TimedOut) {
+        log::error!("timed out {}: its handler is fenced", held.info());
+        let settlement = settle::time_out(held, shared.registry.backoff(&held.kind));
+        let _ = ends.settle.send((Arc::clone(held), settlement));
+    }
+    if !shared.may_replace_a_thread() {
+        log::error!("{} handlers are stuck: no further thread replaces them", shared.threads);
+    } else if held.replace() {
         spawn_executor(shared, ends.clone());
     } else {
-        log::error!("{} handlers are stuck: no further thread replaces them", shared.threads);
+        shared.stuck.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -141,8 +141,13 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
         let before = shared.reporter.counts();
         shared.stop.stop();
         shared.wake();
-        let _ = threads.claimer.join();
         let deadline = Instant::now().checked_add(patience);
+        // It may wait for a database that is away; what it claims after this wait is left to the lease.
+        join_until(
+            threads.claimer,
+            deadline.map(|deadline| deadline.max(Instant::now() + LAST_WORDS)),
+            || self.at_once.load(Ordering::Acquire),
+        );
         let mut control = Control::new("shutdown", &shared.url, &shared.settings);
         let mut done = false;
         while !done {
@@ -247,8 +252,11 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
 
 /// Joins a thread, unless it takes too long: it may wait for a database that is away.
 fn join_within(thread: JoinHandle<()>, limit: Duration) {
-    let until = Instant::now() + limit;
-    while !thread.is_finished() && Instant::now() < until {
+    join_until(thread, Some(Instant::now() + limit), || false);
+}
+
+fn join_until(thread: JoinHandle<()>, deadline: Option<Instant>, give_up: impl Fn() -> bool) {
+    while !thread.is_finished() && deadline.is_none_or(|deadline| Instant::now() < deadline) && !give_up() {
         std::thread::sleep(Duration::from_millis(2));
     }
     if thread.is_finished() {

@@ -10,7 +10,7 @@ use super::control::{Control, Failure};
 use super::executor::ToSettle;
 use crate::backend::Backend;
 use crate::lease::{Fence, Held};
-use crate::settle::{self, Settlement};
+use crate::settle::{self, Settlement, Written};
 
 /// Completions in one statement.
 const BATCH: usize = 500;
@@ -85,12 +85,13 @@ pub(crate) fn settle_one<C: Backend, A: Send + Sync + 'static>(
     for tried in 1.. {
         let written = control.run(|conn| {
             if settlement.write(conn, &shared.schema, held)? {
-                return Ok(Ok(()));
+                return Ok(Ok(Written::ByUs));
             }
             settle::diagnose(conn, &shared.schema, held, settlement)
         });
         match written {
-            Ok(Ok(())) => {
+            Ok(Ok(Written::ByTheCommit)) => break,
+            Ok(Ok(Written::ByUs)) => {
                 settlement.report(held, &shared.reporter);
                 shared.more_may_be_due(settlement);
                 break;

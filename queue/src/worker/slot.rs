@@ -42,12 +42,12 @@ impl<C: Backend> Slot<C> for PoolSlot<C> {
             self.conn = Some(
                 self.pool
                     .get()
-                    .map_err(|error| JobError::retry(format!("no connection from the pool: {error}")))?,
+                    .map_err(|error| JobError::away(format!("no connection from the pool: {error}")))?,
             );
         }
         self.conn
             .as_deref_mut()
-            .ok_or_else(|| JobError::retry("no connection from the pool"))
+            .ok_or_else(|| JobError::away("no connection from the pool"))
     }
 
     fn give_back(&mut self, broken: bool) {

@@ -56,7 +56,10 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
     }
 
     fn try_claim(&mut self, limit: usize, begun: bool) -> Result<(Vec<Claimed>, Found), Failure> {
-        let mut jobs = self.find_claimed()?;
+        let found = self.find_claimed()?;
+        if !found.is_empty() {
+            return Ok((found, Found::Claimed(Vec::new())));
+        }
         let shared = self.shared;
         self.promote()?;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -74,26 +77,17 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
         if matches!(found, Err(Failure::Away)) {
             self.in_doubt = Some((lease_token, sent));
         }
-        match (found, jobs.is_empty()) {
-            (Ok(found), _) => {
-                match &found {
-                    Found::Claimed(rows) => jobs.extend(self.take(rows, lease_token, sent)),
-                    Found::NotDue { next, waiting } => {
-                        self.promote_at = self.promote_at.min(Instant::now() + *next);
-                        shared.look.publish(*waiting);
-                    }
-                    Found::AllLocked(waiting) | Found::Empty(waiting) => shared.look.publish(*waiting),
-                }
-                let found = if jobs.is_empty() {
-                    found
-                } else {
-                    Found::Claimed(Vec::new())
-                };
-                Ok((jobs, found))
+        let found = found?;
+        let mut jobs = Vec::new();
+        match &found {
+            Found::Claimed(rows) => jobs = self.take(rows, lease_token, sent),
+            Found::NotDue { next, waiting } => {
+                self.promote_at = self.promote_at.min(Instant::now() + *next);
+                shared.look.publish(*waiting);
             }
-            (Err(failure), true) => Err(failure),
-            (Err(_), false) => Ok((jobs, Found::Claimed(Vec::new()))),
+            Found::AllLocked(waiting) | Found::Empty(waiting) => shared.look.publish(*waiting),
         }
+        Ok((jobs, found))
     }
 
     /// Makes scheduled jobs claimable that have come due: when the next is known to be, and with each poll.
