@@ -37,6 +37,24 @@ const CHUNK: usize = 1000;
 /// let tonight = EnqueueOptions::new().delay(Duration::from_secs(8 * 3600)).priority(-10).queue("night");
 /// # let _ = tonight;
 /// ```
+///
+/// # Example: once, however often the caller asks
+///
+/// ```
+/// # include!("doctest_setup.rs");
+/// use leasehold::EnqueueOptions;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let (_url, mut conn) = doctest_database();
+/// let greet = Greet { name: "you".to_owned() };
+/// let request = EnqueueOptions::new().idempotency_key("request 4711");
+/// let first = greet.enqueue_with(&mut conn, &request)?;
+/// let again = greet.enqueue_with(&mut conn, &request)?;
+/// assert!(!again.is_new());
+/// assert_eq!(again.id(), first.id());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct EnqueueOptions {
     delay: Option<Duration>,

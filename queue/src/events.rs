@@ -40,6 +40,31 @@ impl fmt::Display for JobInfo<'_> {
 }
 
 /// Told of each event, on the thread where it happens: return quickly. Every method defaults to nothing.
+///
+/// ```
+/// # include!("doctest_setup.rs");
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use leasehold::{Hooks, JobInfo, Worker};
+///
+/// struct Metrics(Arc<AtomicU64>);
+///
+/// impl Hooks for Metrics {
+///     fn completed(&self, _job: &JobInfo<'_>) {
+///         self.0.fetch_add(1, Ordering::Relaxed);
+///     }
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let (url, mut conn) = doctest_database();
+/// let completed = Arc::new(AtomicU64::new(0));
+/// let worker = Worker::<SqliteConnection, _>::new(url, ()).register::<Greet>().hooks(Metrics(Arc::clone(&completed)));
+/// # Greet { name: "you".to_owned() }.enqueue(&mut conn)?;
+/// worker.run_until_empty()?;
+/// assert_eq!(completed.load(Ordering::Relaxed), 1);
+/// # Ok(())
+/// # }
+/// ```
 #[expect(unused_variables, reason = "the names document what the methods are given")]
 pub trait Hooks: Send + Sync + 'static {
     /// A handler begins.

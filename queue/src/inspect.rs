@@ -1,4 +1,25 @@
-//! Looking at jobs: for people and tests. Nothing here takes a lock or touches ownership.
+//! Looking at jobs, and cancelling them: for people and tests. Only [`cancel()`] writes or takes a lock.
+//!
+//! ```
+//! # include!("doctest_setup.rs");
+//! use leasehold::inspect::{self, Cancel, State};
+//! use leasehold::Schema;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let (_url, mut conn) = doctest_database();
+//! let schema = Schema::default();
+//! let id = Greet { name: "you".to_owned() }.enqueue(&mut conn)?.id();
+//! for count in inspect::counts(&mut conn, &schema)? {
+//!     println!("{} {}: {}", count.queue, count.state, count.jobs);
+//! }
+//!
+//! inspect::cancel(&mut conn, &schema, id, Cancel::Hard, "on holiday")?;
+//! let job = inspect::job(&mut conn, &schema, id)?.expect("it is kept");
+//! assert_eq!((job.state, job.reason.as_deref()), (State::Cancelled, Some("on holiday")));
+//! assert!(inspect::attempts(&mut conn, &schema, id)?.is_empty());
+//! # Ok(())
+//! # }
+//! ```
 
 use std::fmt;
 use std::time::{Duration, SystemTime};

@@ -412,6 +412,23 @@ impl<'j, C: Backend> LeaseGuard<'j, C> {
     /// # Errors
     ///
     /// The closure's error; [`JobError`] when the lease is lost or no connection can be had.
+    ///
+    /// ```
+    /// # include!("doctest_setup.rs");
+    /// # diesel::table! { accounts (id) { id -> BigInt, balance -> BigInt } }
+    /// # #[derive(serde::Serialize, serde::Deserialize, Job)]
+    /// # #[job(kind = "statement")]
+    /// # struct Statement { account: i64 }
+    /// impl Handler<SqliteConnection> for Statement {
+    ///     fn run<'j>(self, mut lease: LeaseGuard<'j, SqliteConnection>, _: &()) -> Outcome<'j> {
+    ///         let balance: i64 =
+    ///             lease.read(|conn| accounts::table.find(self.account).select(accounts::balance).first(conn))?;
+    ///         println!("{balance}");
+    ///         lease.finish()
+    ///     }
+    /// }
+    /// # fn main() {}
+    /// ```
     pub fn read<T, E: Into<JobError>>(&mut self, reads: impl FnOnce(&mut C) -> Result<T, E>) -> Result<T, JobError> {
         self.check()?;
         let mut reads = Some(reads);
@@ -531,6 +548,24 @@ impl fmt::Debug for Receipt<'_> {
 }
 
 /// Tells other threads of a handler whether its lease still stands; can do nothing else.
+///
+/// ```
+/// # include!("doctest_setup.rs");
+/// # fn crunch(_part: u32) {}
+/// # #[derive(serde::Serialize, serde::Deserialize, Job)]
+/// # #[job(kind = "crunch")]
+/// # struct Crunch { parts: u32 }
+/// impl Handler<SqliteConnection> for Crunch {
+///     fn run<'j>(self, lease: LeaseGuard<'j, SqliteConnection>, _: &()) -> Outcome<'j> {
+///         let watch = lease.watch();
+///         std::thread::scope(|scope| {
+///             scope.spawn(|| (0..self.parts).take_while(|_| !watch.is_lost()).for_each(crunch));
+///         });
+///         lease.finish()
+///     }
+/// }
+/// # fn main() {}
+/// ```
 #[derive(Debug, Clone)]
 pub struct LeaseWatch {
     held: Arc<Held>,

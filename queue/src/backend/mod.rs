@@ -53,6 +53,10 @@ pub trait Backend:
 
 /// What jobs can be enqueued on: `&mut PgConnection`, `&mut SqliteConnection`, or either of them out of an r2d2 pool,
 /// inside a transaction or not.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a connection that leasehold works on",
+    note = "use `diesel::PgConnection` (feature `postgres`), `diesel::SqliteConnection` (feature `sqlite`) or a pooled one"
+)]
 pub trait AsBackend: sealed::Sealed {
     /// The connection type behind it.
     type Connection: Backend;

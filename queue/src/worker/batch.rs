@@ -114,6 +114,19 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
     /// # Errors
     ///
     /// [`StartError`]. Once it runs, it waits out a database that is away.
+    ///
+    /// ```
+    /// # include!("../doctest_setup.rs");
+    /// use leasehold::{Summary, Worker};
+    ///
+    /// /// Ends with 1 if jobs were discarded.
+    /// fn main() -> Result<Summary, Box<dyn std::error::Error>> {
+    ///     # let (url, mut conn) = doctest_database();
+    ///     # Greet { name: "you".to_owned() }.enqueue(&mut conn)?;
+    ///     let worker = Worker::<SqliteConnection, _>::new(url, ()).register::<Greet>();
+    ///     Ok(worker.on_progress(|progress| println!("{} done", progress.counts.ended())).run_until_empty()?)
+    /// }
+    /// ```
     pub fn run_until_empty(mut self) -> Result<Summary, StartError> {
         let started = Instant::now();
         let patience = self.patience;

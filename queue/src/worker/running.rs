@@ -19,6 +19,24 @@ use crate::lease::{Held, Refusal};
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// A worker whose threads run. Dropping it stops the worker as [`Running::shutdown`] with no time to wait does.
+///
+/// ```
+/// # include!("../doctest_setup.rs");
+/// use std::time::Duration;
+/// use leasehold::Worker;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let (url, mut conn) = doctest_database();
+/// let running = Worker::<SqliteConnection, _>::new(&url, ()).register::<Greet>().start()?;
+/// Greet { name: "you".to_owned() }.enqueue(&mut conn)?;
+/// while running.counts().completed < 1 {
+///     std::thread::yield_now();
+/// }
+/// let report = running.shutdown(Duration::from_secs(30));
+/// assert_eq!(report.abandoned, 0);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Running<C: Backend, A: Send + Sync + 'static> {
     pub(super) shared: Arc<Shared<C, A>>,
     /// `None` once it was shut down.
