@@ -2,6 +2,14 @@
 
 #![cfg(any(feature = "sqlite", feature = "postgres"))]
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
+#![cfg_attr(
+    not(feature = "postgres"),
+    allow(
+        dead_code,
+        unused_imports,
+        reason = "most facts are about PostgreSQL, and named skips without it"
+    )
+)]
 
 mod jobs;
 #[cfg(feature = "postgres")]

@@ -15,9 +15,12 @@ use crate::jobs::SOON;
 #[job(kind = "test")]
 pub(crate) struct Told {}
 
+/// Is given a connection and the job's id.
+type Meanwhile<C> = dyn Fn(&mut C, i64) + Send + Sync;
+
 /// What happens meanwhile, and who is told how the commit ended.
 pub(crate) struct Story<C> {
-    meanwhile: Box<dyn Fn(&mut C, i64) + Send + Sync>,
+    meanwhile: Box<Meanwhile<C>>,
     url: String,
     strict: bool,
     /// Whether the handler looks at its lease until that is lost, before it commits.
