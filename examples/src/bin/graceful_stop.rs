@@ -1,5 +1,4 @@
-//! Stopping: what is done is kept, what has not begun is released, and what does not end in time is abandoned: put back, and
-//! fenced, so that its late commit changes nothing.
+//! Stopping: what has not begun is released, and what does not end in time is abandoned: its late commit is refused.
 
 #![expect(clippy::print_stdout, reason = "the example's output")]
 
@@ -71,9 +70,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     begins.iter().take(2).for_each(drop);
 
     let report = worker.shutdown(Duration::from_secs(1));
-    println!("completed: {}", report.completed);
-    println!("released: {}", report.released);
-    println!("abandoned: {}", report.abandoned);
+    println!("{report:?}");
     println!("the late commit: {}", lates.recv()?);
     for count in inspect::counts(&mut conn, &Schema::default())? {
         println!("jobs {}: {}", count.state, count.jobs);

@@ -134,7 +134,7 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
             callbacks: std::mem::take(&mut self.progress),
             started,
             shown: None,
-            left: None,
+            counted: None,
         };
         self.batch = true;
         self.poll = self.poll.min(BATCH_POLL);
@@ -170,7 +170,10 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
             Duration::from_secs(10)
         });
         let waiting = counter.count(&running.shared).unwrap_or_default();
-        show.left = Some(waiting.ready.unsigned_abs() + waiting.running.unsigned_abs());
+        show.counted = Some((
+            running.counts().ended(),
+            waiting.ready.unsigned_abs() + waiting.running.unsigned_abs(),
+        ));
         show.tell(&running);
         Ok(Summary {
             counts: running.counts(),
@@ -186,7 +189,8 @@ struct Show {
     callbacks: Vec<ProgressFn>,
     started: Instant,
     shown: Option<(Counts, Option<u64>)>,
-    left: Option<u64>,
+    /// How many had ended here when it was counted, and what was left then.
+    counted: Option<(u64, u64)>,
 }
 
 impl Show {
@@ -194,21 +198,26 @@ impl Show {
         if self.callbacks.is_empty() {
             return;
         }
+        let ended = running.counts().ended();
         if let Some(waiting) = counter.count_if_due(&running.shared) {
-            self.left = Some(waiting.ready.unsigned_abs() + waiting.running.unsigned_abs());
+            self.counted = Some((ended, waiting.ready.unsigned_abs() + waiting.running.unsigned_abs()));
         }
         self.tell(running);
     }
 
     fn tell<C: Backend, A: Send + Sync + 'static>(&mut self, running: &Running<C, A>) {
         let counts = running.counts();
-        if self.shown == Some((counts, self.left)) {
+        // What ended here since the count is not left any more.
+        let left = self
+            .counted
+            .map(|(ended, left)| left.saturating_sub(counts.ended() - ended));
+        if self.shown == Some((counts, left)) {
             return;
         }
-        self.shown = Some((counts, self.left));
+        self.shown = Some((counts, left));
         let progress = Progress {
             counts,
-            left: self.left,
+            left,
             elapsed: self.started.elapsed(),
         };
         self.callbacks.iter_mut().for_each(|show| show(&progress));

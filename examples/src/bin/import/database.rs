@@ -50,14 +50,14 @@ pub(crate) trait Dialect {
 
 #[cfg(feature = "sqlite")]
 impl Dialect for diesel::SqliteConnection {
-    const WAIT: &str = "PRAGMA busy_timeout = 30000";
+    const WAIT: &str = "PRAGMA busy_timeout = 60000";
     // A transaction that begins with a write has the only write lock.
     const LOCK: &str = "";
 }
 
 #[cfg(feature = "postgres")]
 impl Dialect for diesel::PgConnection {
-    const WAIT: &str = "SET lock_timeout = '30s'";
+    const WAIT: &str = "SET lock_timeout = '60s'";
     // Without it, two CREATE TABLE IF NOT EXISTS can collide in the catalog. Any number that all processes agree on.
     const LOCK: &str = "SELECT pg_catalog.pg_advisory_xact_lock(1768780399)";
 }

@@ -44,7 +44,7 @@ use tables::Tables;
 #[derive(Debug, Parser)]
 #[command(
     name = "import",
-    after_help = "Ends with 0, with 1 if a file could not be imported, with 130 after a signal."
+    after_help = "Ends with 0, with 1 if something was not imported, with 2 if used wrongly, with 130 after a signal."
 )]
 struct Arguments {
     /// Where the rows go: a SQLite file, or postgres://… for several machines
