@@ -7,4 +7,5 @@ mod program;
 mod broken;
 mod killed;
 mod once;
+mod storm;
 mod usage;
