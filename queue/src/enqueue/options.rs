@@ -22,7 +22,7 @@ pub const KEY_RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
 /// # Example: once, however often the caller asks
 ///
 /// ```
-/// # include!("doctest_setup.rs");
+/// # include!("../doctest_setup.rs");
 /// use leasehold::EnqueueOptions;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

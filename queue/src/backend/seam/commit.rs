@@ -32,8 +32,9 @@ pub enum Completion {
 }
 
 pub trait CommitStatements {
-    /// The fenced completion, last in the transaction begun by [`Connect::begin_commit`]. `strict`: the row is locked first
-    /// and must not have outlived its lease by then.
+    /// The fenced completion, last in the transaction begun by
+    /// [`begin_commit`](crate::backend::Connect::begin_commit). `strict`: the row is locked first and must not have
+    /// outlived its lease by then.
     fn complete(&mut self, schema: &Schema, fence: &Fence, strict: bool) -> QueryResult<Completion>;
 
     /// The row in `jobs` under its lock, waiting for whoever has it; part of a transaction.
