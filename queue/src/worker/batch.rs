@@ -169,7 +169,12 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
         } else {
             Duration::from_secs(10)
         });
-        let waiting = counter.count(&running.shared).unwrap_or_default();
+        let shared = &running.shared;
+        let waiting = shared
+            .beats
+            .lock()
+            .run(|conn| conn.waiting(&shared.schema, &shared.serves, i64::MAX));
+        let waiting = waiting.unwrap_or_default();
         show.counted = Some((
             running.counts().ended(),
             waiting.ready.unsigned_abs() + waiting.running.unsigned_abs(),
@@ -224,7 +229,7 @@ impl Show {
     }
 }
 
-/// Counts what is left, on a connection of its own: that takes longer the more there is.
+/// Counts what is left, for callbacks: on a connection of its own, since that takes longer the more there is.
 struct Counter<C: Backend> {
     control: Control<C>,
     due: Instant,

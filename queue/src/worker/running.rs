@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 
-use super::control::Control;
 use super::threads::Threads;
 use super::{Shared, StartError};
 use crate::backend::{Backend, Listening, PutBack};
@@ -106,10 +105,9 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
             deadline.map(|deadline| deadline.max(Instant::now() + LAST_WORDS)),
             || self.at_once.load(Ordering::Acquire),
         );
-        let mut control = Control::new("shutdown", &shared.url, &shared.settings);
         let mut done = false;
         while !done {
-            self.release(&mut control);
+            self.release();
             let step = Instant::now() + Duration::from_millis(100);
             let until = deadline.map_or(step, |deadline| deadline.min(step));
             // A thread without a lease may be about to get one: its claim is under way.
@@ -121,7 +119,7 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
                 break;
             }
         }
-        let abandoned = if done { 0 } else { self.abandon(&mut control) };
+        let abandoned = if done { 0 } else { self.abandon() };
         // The heartbeat ends last: before it, peers could take over what still runs here.
         drop(threads.heartbeat_stop);
         join_within(threads.heartbeat, LAST_WORDS);
@@ -134,7 +132,10 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
             drop(stop);
             join_within(thread, LAST_WORDS);
         }
-        let _ = control.run(|conn| conn.hide_worker(&shared.schema, shared.worker.id));
+        let _ = shared
+            .beats
+            .lock()
+            .run(|conn| conn.hide_worker(&shared.schema, shared.worker.id));
         let after = shared.reporter.counts();
         let report = ShutdownReport {
             completed: after.completed - before.completed,
@@ -160,7 +161,7 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
     }
 
     /// Gives back what was claimed and not begun.
-    fn release(&self, control: &mut Control<C>) {
+    fn release(&self) {
         let shared = &self.shared;
         let unbegun: Vec<Arc<Held>> = std::mem::take(&mut *shared.unbegun.lock());
         if unbegun.is_empty() {
@@ -168,7 +169,8 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
         }
         let mut fences: Vec<_> = unbegun.iter().map(|held| held.fence).collect();
         fences.sort_unstable();
-        match control.run(|conn| conn.release(&shared.schema, &fences)) {
+        let released = shared.beats.lock().run(|conn| conn.release(&shared.schema, &fences));
+        match released {
             Ok(released) => {
                 for held in &unbegun {
                     if released.contains(&held.fence.id) {
@@ -183,7 +185,7 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
     }
 
     /// Fences what still runs and puts it back.
-    fn abandon(&self, control: &mut Control<C>) -> u64 {
+    fn abandon(&self) -> u64 {
         let shared = &self.shared;
         let how = PutBack {
             delay_ms: 0,
@@ -194,7 +196,10 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
         let mut abandoned = 0;
         for held in shared.leases.all() {
             // One that commits at this moment wins: its row is locked or gone, and ours is refused.
-            let put_back = control.run(|conn| conn.put_back(&shared.schema, &held.fence, &how));
+            let put_back = shared
+                .beats
+                .lock()
+                .run(|conn| conn.put_back(&shared.schema, &held.fence, &how));
             if matches!(put_back, Ok(1)) {
                 held.mark_lost(Refusal::Lost {
                     generation: held.fence.generation + 1,
