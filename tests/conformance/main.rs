@@ -16,9 +16,9 @@ mod lease;
 mod commit;
 mod refusal;
 
-//X mod handler;
-//X mod settle;
-//X mod sweep;
+mod handler;
+mod settle;
+mod sweep;
 
 //X mod inspect;
 //X mod schema;
