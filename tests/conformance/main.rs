@@ -9,16 +9,16 @@ mod enqueue;
 //X mod payload;
 mod unique;
 
-//X mod claim;
-//X mod fence;
-//X mod lease;
+mod claim;
+mod fence;
+mod lease;
 
-//X mod commit;
-//X mod refusal;
+mod commit;
+mod refusal;
 
-//X mod handler;
-//X mod settle;
-//X mod sweep;
+mod handler;
+mod settle;
+mod sweep;
 
 //X mod inspect;
 //X mod schema;

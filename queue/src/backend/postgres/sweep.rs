@@ -42,7 +42,7 @@ const SWEEP: &str = concat!(
     moved!(state: "e.fate", generation: "e.generation + 1", reason: "'lease expired'"),
     ", ",
     noted!(
-        "SELECT x.id, x.generation, x.attempt, 'lease expired', 'lease expired'
+        "SELECT x.id, x.generation, x.attempt, 'lease expired', 'the lease ran out without a heartbeat'
                 FROM expired AS x WHERE x.begun"
     ),
     "
