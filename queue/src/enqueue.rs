@@ -147,43 +147,68 @@ pub(crate) fn insert<C: Backend>(
     conn: &mut C,
     options: &EnqueueOptions,
 ) -> Result<Vec<Enqueued>, EnqueueError> {
-    let schema = &options.schema;
-    let keyed = rows
-        .iter()
-        .any(|row| row.unique_key.is_some() || row.idempotency_key.is_some());
-    let enqueued = match rows.as_slice() {
-        [] => return Ok(Vec::new()),
-        few if !keyed && few.len() <= CHUNK => conn
-            .insert(schema, &rows)?
-            .into_iter()
-            .map(|id| Enqueued::New { id })
-            .collect(),
-        _ => in_transaction(conn, |conn| {
-            let mut written = Vec::with_capacity(rows.len());
-            let all = insert_all(&rows, keyed, conn, options, &mut written);
-            if all.is_err() {
-                // The caller's transaction may go on. One that the server has aborted refuses this, and keeps nothing anyway.
-                let _ = conn.withdraw(schema, &written);
-            }
-            all
-        })?,
-    };
-    if depth(conn).is_ok_and(|depth| depth == 0) {
-        crate::wake::wake_local();
-    } else {
-        crate::wake::expect_local();
+    if rows.is_empty() {
+        return Ok(Vec::new());
     }
+    if depth(conn)? > 0 {
+        let enqueued = insert_in_transaction(&rows, conn, options);
+        crate::wake::expect_local();
+        return enqueued;
+    }
+    // A connection of the application's may be told to wait for no other writer: Diesel's default on SQLite.
+    let enqueued = conn.patiently(|conn| insert_alone(&rows, conn, options))??;
+    crate::wake::wake_local();
     Ok(enqueued)
+}
+
+/// In a transaction of our own: one statement is one by itself.
+fn insert_alone<C: Backend>(
+    rows: &[NewJob],
+    conn: &mut C,
+    options: &EnqueueOptions,
+) -> Result<Vec<Enqueued>, EnqueueError> {
+    if !has_keys(rows) && rows.len() <= CHUNK {
+        return insert_all(rows, conn, options, &mut Vec::new());
+    }
+    conn.begin_write()?;
+    match insert_all(rows, conn, options, &mut Vec::new()) {
+        Ok(enqueued) => {
+            AnsiTransactionManager::commit_transaction(conn)?;
+            Ok(enqueued)
+        }
+        Err(error) => {
+            crate::commit::roll_back_to(conn, 0);
+            Err(error)
+        }
+    }
+}
+
+/// In the caller's transaction, which may go on after an error: then nothing of ours may stay in it. One that the server
+/// has aborted refuses the withdrawal, and keeps nothing anyway.
+fn insert_in_transaction<C: Backend>(
+    rows: &[NewJob],
+    conn: &mut C,
+    options: &EnqueueOptions,
+) -> Result<Vec<Enqueued>, EnqueueError> {
+    let mut written = Vec::with_capacity(rows.len());
+    insert_all(rows, conn, options, &mut written).inspect_err(|_| {
+        let _ = conn.withdraw(&options.schema, &written);
+    })
+}
+
+fn has_keys(rows: &[NewJob]) -> bool {
+    rows.iter()
+        .any(|row| row.unique_key.is_some() || row.idempotency_key.is_some())
 }
 
 /// Inserts `rows`, so many in a statement, and notes in `written` the ids that were given out.
 fn insert_all<C: Backend>(
     rows: &[NewJob],
-    keyed: bool,
     conn: &mut C,
     options: &EnqueueOptions,
     written: &mut Vec<i64>,
 ) -> Result<Vec<Enqueued>, EnqueueError> {
+    let keyed = has_keys(rows);
     let mut all = Vec::with_capacity(rows.len());
     for chunk in rows.chunks(CHUNK) {
         let ids = conn.insert(&options.schema, chunk)?;
@@ -194,27 +219,6 @@ fn insert_all<C: Backend>(
         }
     }
     Ok(all)
-}
-
-/// A transaction that may write: the caller's, else one of our own.
-fn in_transaction<C: Backend, T>(
-    conn: &mut C,
-    work: impl FnOnce(&mut C) -> Result<T, EnqueueError>,
-) -> Result<T, EnqueueError> {
-    if depth(conn)? > 0 {
-        return work(conn);
-    }
-    conn.begin_write()?;
-    match work(conn) {
-        Ok(value) => {
-            AnsiTransactionManager::commit_transaction(conn)?;
-            Ok(value)
-        }
-        Err(error) => {
-            crate::commit::roll_back_to(conn, 0);
-            Err(error)
-        }
-    }
 }
 
 fn new_job<J: Job>(job: &J, options: &EnqueueOptions) -> Result<NewJob, EnqueueError> {
