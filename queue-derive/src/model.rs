@@ -66,7 +66,7 @@ impl JobModel {
         let krate = given.krate.clone().unwrap_or_else(|| parse_quote!(::leasehold));
         let kind = name("kind", given.kind, errors);
         let queue = name("queue", given.queue, errors);
-        let version = number("version", given.version, 1..=i32::MAX.into(), errors);
+        let version = number("version", given.version, 1..=1000, errors);
         let priority = number("priority", given.priority, i16::MIN.into()..=i16::MAX.into(), errors);
         let max_attempts = number("max_attempts", given.max_attempts, 1..=1_000_000, errors);
         let lease = lease(given.lease, errors);

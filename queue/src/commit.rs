@@ -107,12 +107,17 @@ impl Commit<'_> {
             ));
         }
         let started = Instant::now();
+        let mut begun = true;
         let tried = gate.hold(|| {
             match conn.begin_commit(self.isolation, &settings) {
                 Ok(()) => {}
                 Err(error) if is_dead(conn, &error) => return Tried::NotBegun(error),
-                // The write lock was not to be had in time, or the server lets nobody begin.
-                Err(error) => return Tried::NotCommitted(JobError::away(error)),
+                // The write lock was not to be had in time, the server lets nobody begin, or somebody left a transaction open
+                // by a raw BEGIN: another connection may do better.
+                Err(error) => {
+                    begun = false;
+                    return Tried::NotCommitted(JobError::away(error));
+                }
             }
             let ran = catch_unwind(AssertUnwindSafe(|| writes(conn)));
             let tried = match ran {
@@ -138,7 +143,7 @@ impl Commit<'_> {
         let broken = match tried {
             Tried::Committed => false,
             Tried::NotBegun(_) | Tried::Unknown(_) => true,
-            _ => depth(conn) != Ok(before),
+            _ => !begun || depth(conn) != Ok(before),
         };
         slot.give_back(broken);
         if gate.is_held_alone() && started.elapsed() > self.held.lease / 3 {

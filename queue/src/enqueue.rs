@@ -8,7 +8,7 @@ use diesel::result::Error;
 
 use crate::backend::{Backend, NewJob};
 use crate::commit::depth;
-use crate::job::Job;
+use crate::job::{Job, MAX_VERSION};
 use crate::name::{self, NameError};
 
 mod keys;
@@ -170,6 +170,9 @@ fn insert_alone<C: Backend>(
     if !has_keys(rows) && rows.len() <= CHUNK {
         return insert_all(rows, conn, options, &mut Vec::new());
     }
+    if conn.is_in_hidden_transaction()? {
+        return insert_in_transaction(rows, conn, options);
+    }
     conn.begin_write()?;
     match insert_all(rows, conn, options, &mut Vec::new()) {
         Ok(enqueued) => {
@@ -240,10 +243,10 @@ fn new_job<J: Job>(job: &J, options: &EnqueueOptions) -> Result<NewJob, EnqueueE
     Ok(NewJob {
         queue: queue.to_owned(),
         kind,
-        version: i32::try_from(J::VERSION)
-            .ok()
-            .filter(|version| *version > 0)
-            .ok_or_else(out_of_range("VERSION", "1 to 2147483647"))?,
+        version: Some(J::VERSION)
+            .filter(|version| (1..=MAX_VERSION).contains(version))
+            .ok_or_else(out_of_range("VERSION", "1 to 1000"))?
+            .cast_signed(),
         payload,
         priority: options.priority.unwrap_or(J::PRIORITY),
         run_at: options.run_at_ms()?,

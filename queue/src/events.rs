@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::lease::{Held, Refusal};
+use crate::panics::drop_contained;
 
 /// A job as events show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,9 +165,10 @@ impl Reporter {
     /// A hook that panics must not end the thread that settles everybody's jobs.
     fn hook(&self, tell: impl FnOnce(&dyn Hooks)) {
         if let Some(hooks) = &self.hooks
-            && catch_unwind(AssertUnwindSafe(|| tell(hooks.as_ref()))).is_err()
+            && let Err(panic) = catch_unwind(AssertUnwindSafe(|| tell(hooks.as_ref())))
         {
             log::error!("a hook panicked");
+            drop_contained(panic);
         }
     }
 

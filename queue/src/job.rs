@@ -88,7 +88,7 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     /// The queue that jobs of this kind go to unless [`EnqueueOptions::queue`] says otherwise.
     const QUEUE: &'static str = "default";
 
-    /// The payload's version, 1 or more. Programs claim their own version and older ones, so newer payloads wait for a
+    /// The payload's version, 1 to [`MAX_VERSION`]. Programs claim their own version and older ones, so newer payloads wait for a
     /// newer program.
     const VERSION: u32 = 1;
 
@@ -182,6 +182,9 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
         enqueue::enqueue(jobs, conn.as_backend(), options)
     }
 }
+
+/// The highest payload version: a claim looks for each one up to a kind's own.
+pub const MAX_VERSION: u32 = 1000;
 
 /// How long a failed job waits before its next attempt, by the number of attempts so far.
 ///

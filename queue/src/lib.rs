@@ -191,13 +191,14 @@ mod schema;
 pub use schema::{Schema, SchemaNameError};
 
 mod name;
+mod panics;
 pub use name::NameError;
 
 mod migrate;
 pub use migrate::{MigrateError, MigrationSql, MigrationStatus, Migrations, PROGRAM, migrate};
 
 mod job;
-pub use job::{Backoff, Job};
+pub use job::{Backoff, Job, MAX_VERSION};
 pub use leasehold_derive::Job;
 
 mod enqueue;

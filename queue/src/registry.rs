@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use crate::backend::{Backend, ClaimedRow, Served};
 use crate::handler::{Handler, JobError};
-use crate::job::{Backoff, Job};
+use crate::job::{Backoff, Job, MAX_VERSION};
 use crate::lease::{Decision, Held, LeaseGuard, Slot};
 use crate::name;
+use crate::panics::drop_contained;
 use crate::settle::Ran;
 
 /// A handler without its type: decodes the payload and runs it.
@@ -46,6 +47,14 @@ pub enum RegistryError {
         /// What is wrong with it.
         source: name::NameError,
     },
+    /// A version that no payload has, or one so high that there are too many older ones to look for.
+    #[error("the version of the kind `{kind}` is {version}: it must be 1 to {MAX_VERSION}")]
+    Version {
+        /// The kind.
+        kind: &'static str,
+        /// Its version.
+        version: u32,
+    },
     /// Nothing is registered, so nothing would run.
     #[error("no job type is registered: call `register::<J>()` before starting")]
     Nothing,
@@ -66,10 +75,14 @@ impl<C: Backend, A> Registry<C, A> {
                 self.mistakes.push(RegistryError::Name { name, source });
             }
         }
+        let version = J::VERSION;
+        if !(1..=MAX_VERSION).contains(&version) {
+            self.mistakes.push(RegistryError::Version { kind, version });
+        }
         let registered = Registered {
             run: erased::<J, C, A>,
             queue: J::QUEUE,
-            version: i32::try_from(J::VERSION).unwrap_or(i32::MAX),
+            version: version.min(MAX_VERSION).cast_signed(),
             backoff: J::BACKOFF,
             timeout: J::TIMEOUT,
         };
@@ -124,7 +137,11 @@ impl<C: Backend, A> Registry<C, A> {
         };
         match catch_unwind(AssertUnwindSafe(|| (registered.run)(row, slot, held, app))) {
             Ok(returned) => Ran::Returned(returned),
-            Err(panic) => Ran::Panicked(panic_text(panic.as_ref())),
+            Err(panic) => {
+                let text = panic_text(panic.as_ref());
+                drop_contained(panic);
+                Ran::Panicked(text)
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 const DEFAULT: &str = "leasehold";
 
@@ -32,6 +32,9 @@ struct Named {
     texts: Mutex<HashMap<(usize, usize), &'static str>>,
 }
 
+/// One for each name for as long as the process lives, so that a name which is given again and again leaks its texts once.
+static NAMED: LazyLock<Mutex<HashMap<String, Arc<Named>>>> = LazyLock::new(Mutex::default);
+
 /// A schema name that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` cannot name a schema: use 1 to 32 characters from a-z, 0-9 and _, beginning with a letter")]
@@ -55,12 +58,15 @@ impl Schema {
         if name == DEFAULT {
             return Ok(Self::default());
         }
-        let named = Named {
-            name: name.to_owned(),
-            texts: Mutex::default(),
-        };
+        let mut all = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
+        let named = all.entry(name.to_owned()).or_insert_with(|| {
+            Arc::new(Named {
+                name: name.to_owned(),
+                texts: Mutex::default(),
+            })
+        });
         Ok(Self {
-            named: Some(Arc::new(named)),
+            named: Some(Arc::clone(named)),
         })
     }
 
@@ -87,11 +93,19 @@ impl Schema {
             return Cow::Borrowed(text);
         };
         let name = &named.name;
-        Cow::Owned(
-            text.replace("leasehold.", &format!("\"{name}\"."))
-                .replace("leasehold_", &format!("{name}_"))
-                .replace("'leasehold'", &format!("'{name}'")),
-        )
+        // Each place once: the chosen name may itself look like one that is to be replaced.
+        let mut parts = text.split(DEFAULT);
+        let mut rendered = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            match part.bytes().next() {
+                Some(b'.') => rendered.extend(["\"", name, "\""]),
+                Some(b'_') => rendered.push_str(name),
+                Some(b'\'') if rendered.ends_with('\'') => rendered.push_str(name),
+                _ => rendered.push_str(DEFAULT),
+            }
+            rendered.push_str(part);
+        }
+        Cow::Owned(rendered)
     }
 }
 

@@ -198,14 +198,45 @@ impl Failed {
 }
 
 impl Settlement {
-    /// Writes it for one job; whether the job was ours. `Finish` is written for many together instead, but may be.
-    pub(crate) fn write<C: Backend>(&self, conn: &mut C, schema: &Schema, held: &Held) -> QueryResult<bool> {
+    /// Writes it for one job; whether the job was ours. `Finish` is written for many together instead, but may be. A
+    /// failed job that was asked to stop since the last heartbeat is not put back: this becomes its end.
+    pub(crate) fn write<C: Backend>(&mut self, conn: &mut C, schema: &Schema, held: &Held) -> QueryResult<bool> {
         let fence = &held.fence;
-        Ok(match self {
-            Self::Finish => !conn.finish(schema, std::slice::from_ref(fence))?.is_empty(),
-            Self::PutBack(how) => conn.put_back(schema, fence, how)? == 1,
-            Self::End(how) => conn.end(schema, fence, how)? == 1,
-        })
+        match self {
+            Self::Finish => return Ok(!conn.finish(schema, std::slice::from_ref(fence))?.is_empty()),
+            Self::PutBack(how) => {
+                if conn.put_back(schema, fence, how)? == 1 {
+                    return Ok(true);
+                }
+                if !how.uses_attempt || Refusal::of(fence, conn.ownership(schema, fence.id)?.as_ref()).is_some() {
+                    return Ok(false);
+                }
+                held.request_cancel();
+                *self = Self::End(End {
+                    state: "cancelled",
+                    reason: how.error.as_ref().map(|error| error.error.clone()),
+                    takes_away: how.takes_away,
+                    error: how.error.take(),
+                });
+            }
+            Self::End(_) => {}
+        }
+        let Self::End(how) = self else { return Ok(false) };
+        Ok(conn.end(schema, fence, how)? == 1)
+    }
+
+    /// With texts that any database can spell: one whose encoding lacks a character refuses the whole statement.
+    pub(crate) fn spell_in_ascii(&mut self) {
+        let (reason, error) = match self {
+            Self::Finish => return,
+            Self::PutBack(how) => (None, how.error.as_mut()),
+            Self::End(how) => (how.reason.as_mut(), how.error.as_mut()),
+        };
+        for text in [reason, error.map(|error| &mut error.error)].into_iter().flatten() {
+            if !text.is_ascii() {
+                *text = storable(&in_ascii(text));
+            }
+        }
     }
 
     /// Reports it once it is written.
@@ -301,6 +332,17 @@ pub(crate) fn storable(text: &str) -> String {
         Cow::Borrowed(cut)
     }
     .into_owned()
+}
+
+fn in_ascii(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut ascii, c| {
+        if c.is_ascii() {
+            ascii.push(c);
+        } else {
+            ascii.extend(c.escape_unicode());
+        }
+        ascii
+    })
 }
 
 #[cfg(test)]

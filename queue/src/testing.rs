@@ -138,7 +138,7 @@ impl<C: Backend, A> Runner<C, A> {
             gate: WriteGate::default(),
         };
         let ran = self.registry.run(row, &mut slot, Arc::clone(&held), &self.app);
-        if let Some(settlement) = settle::decide(&held, self.registry.backoff(&row.kind), ran, reporter) {
+        if let Some(mut settlement) = settle::decide(&held, self.registry.backoff(&row.kind), ran, reporter) {
             if settlement.write(conn, &self.schema, &held)? {
                 settlement.report(&held, reporter);
             } else if let Err(refusal) = settle::diagnose(conn, &self.schema, &held, &settlement)? {

@@ -50,7 +50,8 @@ mod postgres {
     fn a_run_time_without_an_end_is_refused_and_keeps_nobody_from_resting() {
         let mut db = database();
         drop(migrated(&db));
-        let run_at = |when: &str| format!(r#"SELECT leasehold.enqueue('probe', '{{"text":""}}', '{{"run_at":"{when}"}}')"#);
+        let run_at =
+            |when: &str| format!(r#"SELECT leasehold.enqueue('probe', '{{"text":""}}', '{{"run_at":"{when}"}}')"#);
         for when in ["infinity", "-infinity", "10001-01-01"] {
             let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| db.sql(&run_at(when))));
             assert!(refused.is_err(), "{when}");

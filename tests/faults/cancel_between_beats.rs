@@ -10,7 +10,13 @@ conformance!(
         let url = db.url();
         let worker = worker(db, move |_, lease| {
             let mut conn = <Connection as diesel::Connection>::establish(&url)?;
-            assert!(inspect::cancel(&mut conn, &Schema::default(), lease.job_id(), Cancel::Soft, "not needed")?);
+            assert!(inspect::cancel(
+                &mut conn,
+                &Schema::default(),
+                lease.job_id(),
+                Cancel::Soft,
+                "not needed"
+            )?);
             Err(JobError::retry("failed"))
         });
         let summary = worker.run_until_empty().unwrap();

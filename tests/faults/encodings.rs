@@ -24,9 +24,17 @@ fn an_error_that_the_database_cannot_spell_is_recorded_all_the_same() {
             _ => lease.cancel("not needed: 邮"),
         });
         let summary = worker.run_until_empty().unwrap();
-        assert_eq!((summary.counts.discarded, summary.counts.retried, summary.counts.cancelled), (2, 2, 1));
+        assert_eq!(
+            (
+                summary.counts.discarded,
+                summary.counts.retried,
+                summary.counts.cancelled
+            ),
+            (2, 2, 1)
+        );
         let reasons = "SELECT reason FROM leasehold.finished_jobs ORDER BY id";
-        let mut reasons: Vec<String> = diesel::RunQueryDsl::load(diesel::dsl::sql::<diesel::sql_types::Text>(reasons), &mut conn).unwrap();
+        let mut reasons: Vec<String> =
+            diesel::RunQueryDsl::load(diesel::dsl::sql::<diesel::sql_types::Text>(reasons), &mut conn).unwrap();
         assert_eq!(reasons.remove(0), r"no such file: \u{90ae}\u{4ef6}");
     }
     db.sql("DROP DATABASE latin WITH (FORCE)");

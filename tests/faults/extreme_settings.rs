@@ -8,7 +8,10 @@ use crate::probe::*;
 conformance!(
     fn the_largest_prefetch_claims_all_there_is(db: &mut Db) {
         let mut conn = migrated(db);
-        let running = worker(db, |_, lease| lease.finish()).prefetch(usize::MAX).start().unwrap();
+        let running = worker(db, |_, lease| lease.finish())
+            .prefetch(usize::MAX)
+            .start()
+            .unwrap();
         for _ in 0..3 {
             probe("").enqueue(&mut conn).unwrap();
         }
@@ -76,7 +79,9 @@ conformance!(
         drop(migrated(db));
         let dated = Worker::<Connection, ()>::new(db.url(), ()).register::<Dated>().start();
         assert!(matches!(dated, Err(StartError::Registry(_))), "{dated:?}");
-        let unversioned = Worker::<Connection, ()>::new(db.url(), ()).register::<Unversioned>().start();
+        let unversioned = Worker::<Connection, ()>::new(db.url(), ())
+            .register::<Unversioned>()
+            .start();
         assert!(matches!(unversioned, Err(StartError::Registry(_))), "{unversioned:?}");
     }
 );

@@ -16,5 +16,4 @@ mod pool_of_stuck_handlers;
 #[cfg(feature = "postgres")]
 mod schema_names;
 mod values_that_panic;
-#[cfg(feature = "postgres")]
 mod writes_in_a_read;

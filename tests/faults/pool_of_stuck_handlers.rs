@@ -32,7 +32,9 @@ fn handlers_stuck_in_their_commits_do_not_keep_the_connections_from_the_others()
     let db = database();
     let mut conn = migrated(&db);
     let (hold, held) = bounded::<()>(0);
-    let worker = Worker::<diesel::PgConnection, App>::new(db.url(), held).threads(2).register::<Limited>();
+    let worker = Worker::<diesel::PgConnection, App>::new(db.url(), held)
+        .threads(2)
+        .register::<Limited>();
     for _ in 0..2 {
         Limited { hangs: true }.enqueue(&mut conn).unwrap();
     }

@@ -6,7 +6,15 @@ use crate::probe::*;
 #[test]
 fn schema_names_that_look_like_parts_of_the_statements_work() {
     let long = "a".repeat(32);
-    for name in ["leasehold_b", "leasehold_", "x_leasehold", "select", "user", "leasehold", &long] {
+    for name in [
+        "leasehold_b",
+        "leasehold_",
+        "x_leasehold",
+        "select",
+        "user",
+        "leasehold",
+        &long,
+    ] {
         let mut db = database();
         let schema = Schema::named(name).unwrap();
         let mut conn = db.connect();
@@ -14,7 +22,10 @@ fn schema_names_that_look_like_parts_of_the_statements_work() {
         let options = EnqueueOptions::new().schema(&schema).idempotency_key("once");
         probe("").enqueue_with(&mut conn, &options).unwrap();
         db.sql(&format!(r#"SELECT "{name}".enqueue('probe', '{{"text":""}}')"#));
-        let running = worker(&db, |_, lease| lease.commit(|_| Ok(()))).schema(&schema).start().unwrap();
+        let running = worker(&db, |_, lease| lease.commit(|_| Ok(())))
+            .schema(&schema)
+            .start()
+            .unwrap();
         wait_completed(&running, 2);
         drop(running);
         let finished = format!(r#"SELECT count(*) FROM "{name}".finished_jobs WHERE state = 'completed'"#);

@@ -37,7 +37,10 @@ conformance!(
         .start()
         .unwrap();
         eventually(SOON, "it is discarded", || running.counts().discarded == 1);
-        assert_eq!(standing(db, bad), "discarded: panicked: with a value that is not a text");
+        assert_eq!(
+            standing(db, bad),
+            "discarded: panicked: with a value that is not a text"
+        );
         probe("good").enqueue(&mut conn).unwrap();
         wait_completed(&running, 1);
     }

@@ -29,6 +29,10 @@ pub trait Connect: Sized {
     /// upgrades later fails when another one wrote in between.
     fn begin_write(&mut self) -> QueryResult<()>;
 
+    /// Whether a transaction is open of which Diesel does not know, because it was begun by a raw `BEGIN`: to begin and
+    /// commit one of ours would commit it.
+    fn is_in_hidden_transaction(&mut self) -> QueryResult<bool>;
+
     /// Begins a short transaction in which a row is read under its lock; waits one second for it at the most.
     fn begin_resolve(&mut self) -> QueryResult<()>;
 

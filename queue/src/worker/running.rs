@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 
+use super::control::Failure;
 use super::threads::Threads;
 use super::{Shared, StartError};
 use crate::backend::{Backend, Listening, PutBack};
@@ -193,13 +194,19 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
             takes_away: true,
             error: None,
         };
-        let mut abandoned = 0;
+        let (mut abandoned, mut away) = (0, 0);
         for held in shared.leases.all() {
+            if away > 1 {
+                // Each try may wait for a connection for seconds. The heartbeat ends in any case, and the leases after it.
+                shared.settled(&held);
+                continue;
+            }
             // One that commits at this moment wins: its row is locked or gone, and ours is refused.
             let put_back = shared
                 .beats
                 .lock()
                 .run(|conn| conn.put_back(&shared.schema, &held.fence, &how));
+            away = if matches!(put_back, Err(Failure::Away)) { away + 1 } else { 0 };
             if matches!(put_back, Ok(1)) {
                 held.mark_lost(Refusal::Lost {
                     generation: held.fence.generation + 1,

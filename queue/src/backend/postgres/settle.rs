@@ -3,7 +3,7 @@ use diesel::sql_types::{BigInt, Nullable, Text, Uuid as SqlUuid};
 use diesel::{Connection, PgConnection, RunQueryDsl};
 
 use super::bind_fences;
-use crate::backend::{CommitStatements, End, Ownership, PutBack, SettleStatements};
+use crate::backend::{CommitStatements, Connect, End, Ownership, PutBack, SettleStatements};
 use crate::lease::Fence;
 use crate::schema::Schema;
 use crate::sql::{Id, Sql, bind};
@@ -32,6 +32,7 @@ const PUT_BACK: &str = concat!(
             run_at = pg_catalog.clock_timestamp() + $6 * INTERVAL '1 millisecond', scheduled = $6 > 0,
             lease_until = NULL, worker = NULL, begun = false
         WHERE id = $1 AND generation = $2 AND lease_token = $3 AND state = 'running'
+          AND ($5 = 1 OR cancel_requested_at IS NULL)
         RETURNING id, (attempt + $5)::integer AS attempt
     ),
     ",
@@ -88,10 +89,14 @@ fn under_lock(
     id: i64,
     write: impl FnOnce(&mut PgConnection, Ownership) -> QueryResult<usize>,
 ) -> QueryResult<usize> {
-    conn.transaction(|conn| match conn.lock_ownership(schema, id)? {
+    let work = |conn: &mut PgConnection| match conn.lock_ownership(schema, id)? {
         Some(row) => write(conn, row),
         None => Ok(0),
-    })
+    };
+    if conn.is_in_hidden_transaction()? {
+        return work(conn);
+    }
+    conn.transaction(work)
 }
 
 fn ids(rows: Vec<Id>) -> Vec<i64> {

@@ -1,16 +1,18 @@
-use diesel::result::QueryResult;
+use diesel::result::{OptionalExtension, QueryResult};
 use diesel::sql_types::BigInt;
 use diesel::{PgConnection, RunQueryDsl};
 
 use crate::backend::{SweepStatements, Swept};
 use crate::schema::Schema;
-use crate::sql::{Sql, bind};
+use crate::sql::{Id, Sql, bind};
 
 // Read from `jobs_held`, the few rows that somebody has, and fenced on what was read under the lock. A row at the end of
 // its numbers is left out, for it would fail the sweep of its neighbours. The generation grows at once, so the old owner
 // is refused even before somebody claims the job. One that began and has used up its attempts may be what kills its
 // worker, and one that was asked to stop does not run again.
-const SWEEP: &str = concat!(
+macro_rules! sweep {
+    ($which:literal) => {
+        concat!(
     "WITH expired AS MATERIALIZED (
         SELECT id, generation, lease_token, attempt, begun, CASE
             WHEN cancel_requested_at IS NOT NULL THEN 'cancelled'
@@ -18,7 +20,9 @@ const SWEEP: &str = concat!(
             ELSE 'ready' END AS fate
         FROM leasehold.jobs
         WHERE worker IS NOT NULL AND state = 'running' AND lease_until < pg_catalog.clock_timestamp()
-          AND generation < 9223372036854775806
+          AND generation < 9223372036854775806",
+    $which,
+    "
         ORDER BY id LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED
     ),
     ready AS (
@@ -49,7 +53,17 @@ const SWEEP: &str = concat!(
     SELECT id, queue, kind, attempt, generation, state FROM ready
     UNION ALL
     SELECT id, queue, kind, attempt, generation, state FROM moved"
-);
+        )
+    };
+}
+
+const SWEEP: &str = sweep!("");
+const SWEEP_ONE: &str = sweep!(" AND id = $2");
+
+const EXPIRED: &str = "
+    SELECT id FROM leasehold.jobs
+    WHERE worker IS NOT NULL AND state = 'running' AND lease_until < pg_catalog.clock_timestamp() ORDER BY id LIMIT $1
+";
 
 // The outer part does not name the expiry: it would let the planner read the whole index on it.
 const SWEEP_KEYS: &str = "
@@ -64,6 +78,16 @@ const SWEEP_KEYS: &str = "
 impl SweepStatements for PgConnection {
     fn sweep(&mut self, schema: &Schema, limit: i64) -> QueryResult<Vec<Swept>> {
         Sql(schema.render(SWEEP), (bind::<BigInt, _>(limit),)).load(self)
+    }
+
+    fn expired(&mut self, schema: &Schema, limit: i64) -> QueryResult<Vec<i64>> {
+        let ids: Vec<Id> = Sql(schema.render(EXPIRED), (bind::<BigInt, _>(limit),)).load(self)?;
+        Ok(ids.into_iter().map(|row| row.id).collect())
+    }
+
+    fn sweep_one(&mut self, schema: &Schema, id: i64) -> QueryResult<Option<Swept>> {
+        let binds = (bind::<BigInt, _>(1), bind::<BigInt, _>(id));
+        Sql(schema.render(SWEEP_ONE), binds).get_result(self).optional()
     }
 
     fn sweep_keys(&mut self, schema: &Schema, limit: i64) -> QueryResult<usize> {

@@ -40,7 +40,8 @@ pub trait SettleStatements {
     /// Completes many in one statement, rows locked in id order; returns the ids that were ours.
     fn finish(&mut self, schema: &Schema, fences: &[Fence]) -> QueryResult<Vec<i64>>;
 
-    /// Puts one back to `ready`; 1 row if it was ours, else 0.
+    /// Puts one back to `ready`; 1 row if it was ours, else 0. One that was asked to stop is not put back after an attempt
+    /// that counts: 0 as well.
     fn put_back(&mut self, schema: &Schema, fence: &Fence, how: &PutBack) -> QueryResult<usize>;
 
     /// Ends one as discarded or cancelled; 1 row if it was ours, else 0.

@@ -29,6 +29,12 @@ pub trait SweepStatements {
     /// Takes back expired leases, `limit` at the most, without waiting for locked rows.
     fn sweep(&mut self, schema: &Schema, limit: i64) -> QueryResult<Vec<Swept>>;
 
+    /// Expired leases, `limit` at the most, oldest job first: for a sweep one by one, when one row fails all.
+    fn expired(&mut self, schema: &Schema, limit: i64) -> QueryResult<Vec<i64>>;
+
+    /// Takes back one expired lease, unless it is locked or has been renewed meanwhile.
+    fn sweep_one(&mut self, schema: &Schema, id: i64) -> QueryResult<Option<Swept>>;
+
     /// Removes expired keys, `limit` at the most.
     fn sweep_keys(&mut self, schema: &Schema, limit: i64) -> QueryResult<usize>;
 }
