@@ -51,7 +51,7 @@ struct Dated;
 
 impl Job for Dated {
     const KIND: &'static str = "dated";
-    const VERSION: u32 = 2_024_0601;
+    const VERSION: u32 = 20_240_601;
 }
 
 /// No payload has this version.
