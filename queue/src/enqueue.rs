@@ -108,7 +108,7 @@ pub enum EnqueueError {
         /// What is allowed.
         allowed: &'static str,
     },
-    /// An idempotency key, or one key for many jobs in one call.
+    /// One idempotency key for many jobs in one call.
     #[error("one idempotency key cannot serve {jobs} jobs: enqueue them one by one, each with its own")]
     OneKeyForMany {
         /// How many jobs there were.

@@ -73,7 +73,7 @@ pub trait Hooks: Send + Sync + 'static {
     fn completed(&self, job: &JobInfo<'_>) {}
     /// The attempt failed; another one follows after the given time.
     fn retried(&self, job: &JobInfo<'_>, error: &str, after: Duration) {}
-    /// The handler put the job off.
+    /// The job was put off without using up an attempt: by its handler, or because the database was away.
     fn snoozed(&self, job: &JobInfo<'_>, after: Duration) {}
     /// No attempt is left, or none would help. The job is kept among the finished ones.
     fn discarded(&self, job: &JobInfo<'_>, reason: &str) {}
@@ -95,11 +95,11 @@ pub struct Counts {
     pub completed: u64,
     /// Attempts that failed and are followed by another.
     pub retried: u64,
-    /// Put off by their handler.
+    /// Put off without using up an attempt: by their handler, or because the database was away.
     pub snoozed: u64,
     /// Discarded, by this process's handlers or its sweep.
     pub discarded: u64,
-    /// Cancelled by their handler, or swept after a cancel was asked for.
+    /// Cancelled by their handler, or failed or swept after a cancel was asked for.
     pub cancelled: u64,
     /// Writes refused because the job was no longer this process's.
     pub lost: u64,

@@ -258,7 +258,7 @@ pub enum Cancel {
 }
 
 /// Cancels a job; whether there was anything to cancel. A soft cancel of a running job is a request, which its handler
-/// sees with the next heartbeat.
+/// sees with the next heartbeat; `reason` is not kept then.
 ///
 /// # Errors
 ///

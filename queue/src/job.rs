@@ -40,7 +40,7 @@ use crate::enqueue::{self, EnqueueError, EnqueueOptions, Enqueued};
 /// | `timeout` | a duration longer than 0 | none |
 /// | `unique` | `(by = "account, month")`: fields of the struct | any number of equal jobs |
 /// | `version` | 1 to 2147483647 | 1 |
-/// | `migrate` | a function that lifts older payloads; needs `version = 2` or more | refuses them |
+/// | `migrate` | a function that migrates older payloads; needs `version = 2` or more | refuses them |
 /// | `crate` | where leasehold is, for those who re-export it | `::leasehold` |
 ///
 /// Durations are numbers with the units `d`, `h`, `m`, `s` and `ms`, each once, the largest first: `"500ms"`, `"30s"`,
@@ -228,7 +228,7 @@ impl Backoff {
     }
 }
 
-/// A payload that must not show in logs: [`fmt::Debug`] prints `…`.
+/// A payload that must not show in logs: [`fmt::Debug`] prints its length alone.
 pub(crate) struct Hidden<'a>(pub(crate) &'a str);
 
 impl fmt::Debug for Hidden<'_> {

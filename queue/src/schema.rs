@@ -38,7 +38,7 @@ struct Named {
 pub struct SchemaNameError(String);
 
 impl Schema {
-    /// Chooses a name: 1 to 32 characters from `a-z`, `0-9` and `_`, beginning with a letter.
+    /// Chooses a name: 1 to 32 characters from `a-z`, `0-9` and `_`, beginning with a letter, but not with `pg_`.
     ///
     /// # Errors
     ///

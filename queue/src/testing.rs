@@ -209,7 +209,7 @@ pub fn enqueued<J: Job>(conn: &mut impl AsBackend) -> QueryResult<Vec<J>> {
         .collect())
 }
 
-/// Moves the run time of a ready job by moving its row: `Duration::ZERO` makes it due now. Whether there was such a job.
+/// Sets the run time of a ready job to `after` from now: `Duration::ZERO` makes it due. Whether there was such a job.
 ///
 /// # Errors
 ///

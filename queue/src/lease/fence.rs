@@ -43,8 +43,9 @@ pub enum Refusal {
     /// The job was cancelled.
     #[error("the job was cancelled")]
     Cancelled,
-    /// The database forgot a commit that it had acknowledged: the row is at a lower generation than this lease, or at
-    /// the same one with another token. See the module's documentation.
+    /// The database forgot a commit that it had acknowledged (a crash with `synchronous_commit = off`, a replica promoted
+    /// that lagged, an older file put back): the row is at a lower generation than this lease, or at the same one with
+    /// another token.
     #[error("the database lost a commit that it had acknowledged: the job is at generation {generation} again")]
     DurabilityLoss {
         /// The row's generation now.
