@@ -87,9 +87,10 @@ impl Schema {
             return Cow::Borrowed(text);
         };
         let name = &named.name;
+        // The prefix first: nothing that it puts in has a dot or a quote, but a chosen name may begin with `leasehold_`.
         Cow::Owned(
-            text.replace("leasehold.", &format!("\"{name}\"."))
-                .replace("leasehold_", &format!("{name}_"))
+            text.replace("leasehold_", &format!("{name}_"))
+                .replace("leasehold.", &format!("\"{name}\"."))
                 .replace("'leasehold'", &format!("'{name}'")),
         )
     }

@@ -237,11 +237,12 @@ pub fn expire_lease(conn: &mut impl AsBackend, schema: &Schema, id: i64) -> Quer
 macro_rules! assert_enqueued {
     ($conn:expr, $Job:ty $(, $field:ident : $value:expr)* $(,)?) => {{
         let jobs = $crate::testing::enqueued::<$Job>($conn).expect("the jobs can be read");
+        let wanted: &[&str] = &[$(concat!(stringify!($field), ": ", stringify!($value))),*];
         assert!(
             jobs.iter().any(|job| { let _ = job; true $(&& job.$field == $value)* }),
             "no job `{}` with {}; there are {} of this kind",
             <$Job as $crate::Job>::KIND,
-            stringify!($($field: $value),*),
+            if wanted.is_empty() { "any fields".into() } else { wanted.join(", ") },
             jobs.len(),
         );
     }};

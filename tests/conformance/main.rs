@@ -6,7 +6,7 @@
 mod support;
 
 mod enqueue;
-//X mod payload;
+mod payload;
 mod unique;
 
 mod claim;
@@ -20,6 +20,6 @@ mod handler;
 mod settle;
 mod sweep;
 
-//X mod inspect;
-//X mod schema;
-//X mod testing;
+mod inspect;
+mod schema;
+mod testing;
