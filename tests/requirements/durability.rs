@@ -4,7 +4,7 @@ use leasehold::__private::*;
 use leasehold::{Fence, Refusal, Schema};
 
 use crate::jobs::{claim, complete, enqueue};
-use crate::story::{How, commit_at};
+use crate::story::{How, commit_in_worker};
 
 #[cfg(feature = "postgres")]
 mod postgres {
@@ -126,7 +126,7 @@ mod postgres {
             enqueue(&mut setup.conn, 1);
             durable(&mut setup);
             let cluster = Arc::clone(&cluster);
-            let ended = commit_at::<PgConnection>(url.clone(), How::default(), move |_, _| {
+            let ended = commit_in_worker::<PgConnection>(url.clone(), How::default(), move |_, _| {
                 let mut cluster = cluster.lock().unwrap();
                 cluster.crash();
                 cluster.start_again();
@@ -269,7 +269,7 @@ mod sqlite {
         conn.batch_execute(&format!("VACUUM INTO '{copy}'")).unwrap();
         drop(conn);
         // The worker's handlers open their connection when they first need one: after the older file came back.
-        let ended = commit_at::<diesel::SqliteConnection>(url.clone(), How::default(), move |_, _| {
+        let ended = commit_in_worker::<diesel::SqliteConnection>(url.clone(), How::default(), move |_, _| {
             put_back(&copy, &url);
             let mut b: diesel::SqliteConnection = Connect::connect(&url, &ConnectionSettings::default()).unwrap();
             assert_eq!(claim(&mut b).generation, 1);
