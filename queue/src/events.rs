@@ -81,7 +81,7 @@ pub trait Hooks: Send + Sync + 'static {
     fn cancelled(&self, job: &JobInfo<'_>, reason: &str) {}
     /// The job was no longer this worker's, and its write was refused.
     fn lost(&self, job: &JobInfo<'_>, refusal: &Refusal) {}
-    /// A claimed job was given back before a handler began on it.
+    /// A claimed job was released without using up an attempt: no handler had begun on it, or the database was away.
     fn released(&self, job: &JobInfo<'_>) {}
     /// An expired lease was taken back; `state` is what the job is now: `ready`, `discarded` or `cancelled`.
     fn swept(&self, job: &JobInfo<'_>, state: &str) {}
@@ -103,7 +103,7 @@ pub struct Counts {
     pub cancelled: u64,
     /// Writes refused because the job was no longer this process's.
     pub lost: u64,
-    /// Given back before a handler began.
+    /// Released without using up an attempt: before a handler began, or because the database was away.
     pub released: u64,
 }
 

@@ -39,7 +39,7 @@ use crate::enqueue::{self, EnqueueError, EnqueueOptions, Enqueued};
 /// | `lease` | a duration, `"1s"` to `"365d"` | `"60s"` |
 /// | `timeout` | a duration longer than 0 | none |
 /// | `unique` | `(by = "account, month")`: fields of the struct | any number of equal jobs |
-/// | `version` | 1 to 2147483647 | 1 |
+/// | `version` | 1 to 1000 | 1 |
 /// | `migrate` | a function that migrates older payloads; needs `version = 2` or more | refuses them |
 /// | `crate` | where leasehold is, for those who re-export it | `::leasehold` |
 ///
@@ -88,7 +88,7 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     /// The queue that jobs of this kind go to unless [`EnqueueOptions::queue`] says otherwise.
     const QUEUE: &'static str = "default";
 
-    /// The payload's version, 1 or more. Programs claim their own version and older ones, so newer payloads wait for a
+    /// The payload's version, 1 to 1,000, counted up by one. Programs claim their own version and older ones, so newer payloads wait for a
     /// newer program.
     const VERSION: u32 = 1;
 
@@ -182,6 +182,9 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
         enqueue::enqueue(jobs, conn.as_backend(), options)
     }
 }
+
+/// The highest payload version: a claim looks up each version that a program can decode.
+pub(crate) const MAX_VERSION: u32 = 1000;
 
 /// How long a failed job waits before its next attempt, by the number of attempts so far.
 ///

@@ -34,7 +34,9 @@ struct Named {
 
 /// A schema name that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` cannot name a schema: use 1 to 32 characters from a-z, 0-9 and _, beginning with a letter")]
+#[error(
+    "`{0}` cannot name a schema: use 1 to 32 characters from a-z, 0-9 and _, beginning with a letter, but not with pg_"
+)]
 pub struct SchemaNameError(String);
 
 impl Schema {

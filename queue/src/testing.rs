@@ -215,8 +215,7 @@ pub fn enqueued<J: Job>(conn: &mut impl AsBackend) -> QueryResult<Vec<J>> {
 ///
 /// The database's.
 pub fn run_after(conn: &mut impl AsBackend, schema: &Schema, id: i64, after: Duration) -> QueryResult<bool> {
-    let after_ms = i64::try_from(after.as_millis()).unwrap_or(i64::MAX);
-    Ok(conn.as_backend().move_run_at(schema, id, after_ms)? > 0)
+    Ok(conn.as_backend().move_run_at(schema, id, settle::millis(after))? > 0)
 }
 
 /// Lets the lease of a running job run out now, as if its worker had died long ago. Whether there was such a job.

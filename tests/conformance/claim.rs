@@ -126,8 +126,8 @@ conformance!(
         let queue = |name: &str| later.clone().queue(name);
         let [first, second, third, other, _far] = ["default", "default", "default", "other", "default"]
             .map(|name| note(name).enqueue_with(&mut conn, &queue(name)).unwrap().id());
-        let queues = ["default".to_owned(), "more".to_owned()];
-        assert_eq!(conn.promote(&default_schema(), &queues, 10).unwrap(), 0);
+        let serves = [served("default", "note", 1), served("more", "note", 1)];
+        assert_eq!(conn.promote(&default_schema(), &serves, 10).unwrap(), 0);
         db.set_time(
             "leasehold.jobs",
             "run_at",
@@ -136,12 +136,12 @@ conformance!(
         );
         db.set_time("leasehold.jobs", "run_at", -2000, &format!("id = {third}"));
         assert!(claim_served(&mut conn, &notes_served(), 10).0.is_empty());
-        // The earliest first, as many as may be, and of these queues alone.
-        assert_eq!(conn.promote(&default_schema(), &queues, 1).unwrap(), 1);
+        // The earliest first, as many as may be, and of what is served alone.
+        assert_eq!(conn.promote(&default_schema(), &serves, 1).unwrap(), 1);
         assert_eq!(ids(&claim_served(&mut conn, &notes_served(), 10).0), [third]);
-        assert_eq!(conn.promote(&default_schema(), &queues, 10).unwrap(), 2);
+        assert_eq!(conn.promote(&default_schema(), &serves, 10).unwrap(), 2);
         assert_eq!(ids(&claim_served(&mut conn, &notes_served(), 10).0), [first, second]);
-        assert_eq!(conn.promote(&default_schema(), &queues, 10).unwrap(), 0);
+        assert_eq!(conn.promote(&default_schema(), &serves, 10).unwrap(), 0);
         assert_eq!(
             db.integer("SELECT count(*) FROM leasehold.jobs WHERE state = 'ready'"),
             2

@@ -167,7 +167,7 @@ conformance!(
                 usize::from(token == Some(fence.lease_token.to_string()))
             }),
             ("waiting", |conn, schema, _| {
-                let waiting = conn.waiting(schema, &[served("default", "note", 1)]).unwrap();
+                let waiting = conn.waiting(schema, &[served("default", "note", 1)], 10).unwrap();
                 usize::try_from(waiting.running).unwrap()
             }),
             ("promote", |conn, schema, fence| {
@@ -181,7 +181,7 @@ conformance!(
                 )
                 .unwrap();
                 std::thread::sleep(Duration::from_millis(3)); // until it is due
-                conn.promote(schema, &["default".to_owned()], 10).unwrap()
+                conn.promote(schema, &[served("default", "note", 1)], 10).unwrap()
             }),
             ("open jobs", |conn, schema, _| {
                 conn.open_jobs(schema, "note").unwrap().len()
@@ -190,7 +190,7 @@ conformance!(
         for (name, statement) in statements {
             for schema in &schemas {
                 while let Some(job) = conn.open_jobs(schema, "note").unwrap().first() {
-                    conn.cancel(schema, job.id, "next").unwrap();
+                    conn.cancel(schema, job.id, true, "next").unwrap();
                 }
             }
             let fences = claimed_in(&mut conn, &schemas);

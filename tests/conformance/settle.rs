@@ -80,7 +80,7 @@ conformance!(
 
         let fence = claimed_odd(&mut conn);
         let before = kept(db, "leasehold.jobs", fence.id);
-        assert_eq!(conn.cancel(&default_schema(), fence.id, "gone").unwrap(), 1);
+        assert_eq!(conn.cancel(&default_schema(), fence.id, true, "gone").unwrap(), 1);
         assert_moved(db, fence.id, before);
 
         let fence = claimed_odd(&mut conn);
@@ -340,7 +340,7 @@ conformance!(
         let mut other = open(db);
         conn.begin_write().unwrap();
         let fence = claim_notes(&mut conn)[0];
-        let waiting = std::thread::spawn(move || other.cancel(&default_schema(), id, "stop").unwrap());
+        let waiting = std::thread::spawn(move || other.cancel(&default_schema(), id, true, "stop").unwrap());
         leasehold_tests::eventually(Duration::from_secs(20), "the cancel waits", || {
             db.integer(
                 "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",

@@ -58,7 +58,7 @@ impl Refusal {
     pub(crate) fn of(fence: &Fence, row: Option<&Ownership>) -> Option<Self> {
         let Some(row) = row else { return Some(Self::Missing) };
         let generation = row.generation;
-        let same_token = row.lease_token.as_deref().and_then(|token| token.parse().ok()) == Some(fence.lease_token);
+        let same_token = row.has_token_of(fence);
         if generation < fence.generation || (generation == fence.generation && !same_token) {
             return Some(Self::DurabilityLoss { generation });
         }

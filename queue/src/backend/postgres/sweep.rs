@@ -13,11 +13,11 @@ use crate::sql::{Sql, bind};
 const SWEEP: &str = concat!(
     "WITH expired AS MATERIALIZED (
         SELECT id, generation, lease_token, attempt, begun, CASE
-            WHEN cancel_requested_at IS NOT NULL THEN 'cancelled'
             WHEN begun AND attempt >= max_attempts THEN 'discarded'
+            WHEN cancel_requested_at IS NOT NULL THEN 'cancelled'
             ELSE 'ready' END AS fate
         FROM leasehold.jobs
-        WHERE worker IS NOT NULL AND state = 'running' AND lease_until < pg_catalog.clock_timestamp()
+        WHERE worker IS NOT NULL AND state = 'running' AND lease_until <= pg_catalog.clock_timestamp()
           AND generation < 9223372036854775806
         ORDER BY id LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED
     ),
