@@ -10,6 +10,7 @@ use crate::story::{How, commit_in_worker};
 mod postgres {
     use std::sync::{Arc, Mutex};
 
+    use diesel::connection::SimpleConnection;
     use diesel::prelude::*;
     use leasehold_tests::eventually;
     use leasehold_tests::postgres::{Cluster, cluster_with};
@@ -167,8 +168,11 @@ mod postgres {
         enqueue(&mut after.conn, 1);
         let told = claim(&mut after.conn);
         cluster.kill_backend(i32::try_from(session(&cluster).pid).unwrap());
+        eventually(SOON, "the crash ends every session", || {
+            after.conn.batch_execute("SELECT 1").is_err()
+        });
         eventually(SOON, "the server has recovered", || {
-            PgConnection::establish(&cluster.url()).is_ok_and(|conn| Session::new(conn).text(ROW).is_some())
+            PgConnection::establish(&cluster.url()).is_ok_and(|mut conn| conn.batch_execute("SELECT 1").is_ok())
         });
         assert_eq!(
             complete(&mut session(&cluster).conn, &told, false),
