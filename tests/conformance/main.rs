@@ -6,16 +6,20 @@
 mod support;
 
 mod enqueue;
+mod idempotency;
 mod payload;
 mod unique;
 
 mod claim;
 mod fence;
+mod found;
 mod lease;
 
+mod closure;
 mod commit;
 mod refusal;
 
+mod cancel;
 mod handler;
 mod settle;
 mod sweep;

@@ -89,6 +89,17 @@ conformance!(
 );
 
 conformance!(
+    fn a_runner_runs_scheduled_jobs_that_have_come_due(db: &mut Db) {
+        let mut conn = migrated(db);
+        let later = EnqueueOptions::new().delay(Duration::from_secs(3600));
+        note("later").enqueue_with(&mut conn, &later).unwrap();
+        assert_eq!(run(&mut conn, |_, lease| lease.finish()).ended(), 0);
+        db.set_time("leasehold.jobs", "run_at", -1, "state = 'ready'");
+        assert_eq!(run(&mut conn, |_, lease| lease.finish()).completed, 1);
+    }
+);
+
+conformance!(
     fn a_late_commit_in_a_test_transaction_is_refused_too(db: &mut Db) {
         let mut conn = migrated(db);
         conn.begin_test_transaction().unwrap();

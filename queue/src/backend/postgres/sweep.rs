@@ -8,8 +8,8 @@ use crate::sql::{Sql, bind};
 
 // Read from `jobs_held`, the few rows that somebody has, and fenced on what was read under the lock. A row at the end of
 // its numbers is left out, for it would fail the sweep of its neighbours. The generation grows at once, so the old owner
-// is refused even before somebody claims the job. One that began and has used up its attempts may be what kills its
-// worker, and one that was asked to stop does not run again.
+// is refused even before somebody claims the job. One that was asked to stop does not run again, and one that began and
+// has used up its attempts may be what kills its worker.
 const SWEEP: &str = concat!(
     "WITH expired AS MATERIALIZED (
         SELECT id, generation, lease_token, attempt, begun, CASE
