@@ -6,11 +6,11 @@ use tempfile::TempDir;
 
 /// A new SQLite file with the queue's tables: the folder that it is in, its URL and a connection to it.
 ///
+/// The folder goes when the first of the three is dropped.
+///
 /// # Errors
 ///
 /// When the file or the tables cannot be made.
-///
-/// The folder goes when the first of the three is dropped.
 pub fn temporary_database() -> Result<(TempDir, String, SqliteConnection), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let url = folder.path().join("queue.db").display().to_string();

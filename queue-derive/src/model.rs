@@ -154,9 +154,10 @@ fn check_migrate(given: &Attributes, errors: &mut Errors) {
 fn name(key: &str, given: Option<LitStr>, errors: &mut Errors) -> Option<LitStr> {
     let given = given?;
     let text = given.value();
+    // The same set as in the library's `name.rs`.
     let unseen = |c: &char| {
         c.is_control()
-            || matches!(c, '\u{61C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+            || matches!(c, '\u{61C}' | '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{FEFF}')
     };
     if !(1..=128).contains(&text.len()) {
         errors.push(

@@ -80,7 +80,9 @@ pub enum EnqueueError {
         bytes: usize,
     },
     /// The payload nests deeper than [`MAX_PAYLOAD_DEPTH`].
-    #[error("the payload of `{kind}` nests deeper than {MAX_PAYLOAD_DEPTH}: no worker could decode it")]
+    #[error(
+        "the payload of `{kind}` nests deeper than {MAX_PAYLOAD_DEPTH} levels, which no worker could decode: flatten it"
+    )]
     PayloadTooDeep {
         /// The job's kind.
         kind: &'static str,
@@ -91,6 +93,9 @@ pub enum EnqueueError {
         /// The job's kind.
         kind: &'static str,
     },
+    /// The kind cannot be used.
+    #[error("the kind: {0}")]
+    Kind(#[source] NameError),
     /// The queue's name cannot be used.
     #[error("the queue's name: {0}")]
     Queue(#[source] NameError),
@@ -98,7 +103,7 @@ pub enum EnqueueError {
     #[error("the idempotency key: {0}")]
     IdempotencyKey(#[source] NameError),
     /// The run time lies beyond the year 9999.
-    #[error("the run time lies beyond the year 9999")]
+    #[error("the run time lies beyond the year 9999: choose an earlier one")]
     RunAt,
     /// A number of attempts or a lease outside what the tables hold.
     #[error("{option} is out of range: {allowed}")]
@@ -108,14 +113,16 @@ pub enum EnqueueError {
         /// What is allowed.
         allowed: &'static str,
     },
-    /// An idempotency key, or one key for many jobs in one call.
+    /// One idempotency key for many jobs in one call.
     #[error("one idempotency key cannot serve {jobs} jobs: enqueue them one by one, each with its own")]
     OneKeyForMany {
         /// How many jobs there were.
         jobs: usize,
     },
     /// The idempotency key was used for a job of another kind or payload.
-    #[error("the idempotency key was used for job {id} with another kind or payload")]
+    #[error(
+        "the idempotency key was used for job {id} with another kind or payload: a key stands for one request, so choose another key"
+    )]
     KeyConflict {
         /// That job's id.
         id: i64,
@@ -229,6 +236,7 @@ fn new_job<J: Job>(job: &J, options: &EnqueueOptions) -> Result<NewJob, EnqueueE
     let payload = serde_json::to_string(job).map_err(|source| EnqueueError::Serialize { kind, source })?;
     check_payload(kind, &payload)?;
     let queue = options.queue.as_deref().unwrap_or(J::QUEUE);
+    name::check(kind, 128).map_err(EnqueueError::Kind)?;
     name::check(queue, 128).map_err(EnqueueError::Queue)?;
     if let Some(key) = &options.idempotency_key {
         name::check(key, 255).map_err(EnqueueError::IdempotencyKey)?;
@@ -243,10 +251,10 @@ fn new_job<J: Job>(job: &J, options: &EnqueueOptions) -> Result<NewJob, EnqueueE
     Ok(NewJob {
         queue: queue.to_owned(),
         kind,
-        version: Some(J::VERSION)
-            .filter(|version| (1..=MAX_VERSION).contains(version))
-            .ok_or_else(out_of_range("VERSION", "1 to 1000"))?
-            .cast_signed(),
+        version: i32::try_from(J::VERSION)
+            .ok()
+            .filter(|_| (1..=MAX_VERSION).contains(&J::VERSION))
+            .ok_or_else(out_of_range("VERSION", "1 to 1000"))?,
         payload,
         priority: options.priority.unwrap_or(J::PRIORITY),
         run_at: options.run_at_ms()?,

@@ -74,7 +74,7 @@ pub trait Hooks: Send + Sync + 'static {
     fn completed(&self, job: &JobInfo<'_>) {}
     /// The attempt failed; another one follows after the given time.
     fn retried(&self, job: &JobInfo<'_>, error: &str, after: Duration) {}
-    /// The handler put the job off.
+    /// The job was put off without using up an attempt: by its handler, or because the database was away.
     fn snoozed(&self, job: &JobInfo<'_>, after: Duration) {}
     /// No attempt is left, or none would help. The job is kept among the finished ones.
     fn discarded(&self, job: &JobInfo<'_>, reason: &str) {}
@@ -82,7 +82,7 @@ pub trait Hooks: Send + Sync + 'static {
     fn cancelled(&self, job: &JobInfo<'_>, reason: &str) {}
     /// The job was no longer this worker's, and its write was refused.
     fn lost(&self, job: &JobInfo<'_>, refusal: &Refusal) {}
-    /// A claimed job was given back before a handler began on it.
+    /// A claimed job was released without using up an attempt: no handler had begun on it, or the database was away.
     fn released(&self, job: &JobInfo<'_>) {}
     /// An expired lease was taken back; `state` is what the job is now: `ready`, `discarded` or `cancelled`.
     fn swept(&self, job: &JobInfo<'_>, state: &str) {}
@@ -96,15 +96,15 @@ pub struct Counts {
     pub completed: u64,
     /// Attempts that failed and are followed by another.
     pub retried: u64,
-    /// Put off by their handler.
+    /// Put off without using up an attempt: by their handler, or because the database was away.
     pub snoozed: u64,
     /// Discarded, by this process's handlers or its sweep.
     pub discarded: u64,
-    /// Cancelled by their handler, or swept after a cancel was asked for.
+    /// Cancelled by their handler, or failed or swept after a cancel was asked for.
     pub cancelled: u64,
     /// Writes refused because the job was no longer this process's.
     pub lost: u64,
-    /// Given back before a handler began.
+    /// Released without using up an attempt: before a handler began, or because the database was away.
     pub released: u64,
 }
 

@@ -26,7 +26,7 @@ use std::time::{Duration, SystemTime};
 
 use diesel::result::QueryResult;
 
-use crate::backend::{AsBackend, CountRow, ErrorRow, InspectStatements, JobRow, SettleStatements};
+use crate::backend::{AsBackend, CommitStatements, CountRow, ErrorRow, InspectStatements, JobRow, SettleStatements};
 use crate::job::Hidden;
 use crate::schema::Schema;
 use crate::settle::storable;
@@ -258,15 +258,25 @@ pub enum Cancel {
 }
 
 /// Cancels a job; whether there was anything to cancel. A soft cancel of a running job is a request, which its handler
-/// sees with the next heartbeat.
+/// sees with the next heartbeat; `reason` is not kept then.
 ///
 /// # Errors
 ///
 /// The database's.
 pub fn cancel(conn: &mut impl AsBackend, schema: &Schema, id: i64, how: Cancel, reason: &str) -> QueryResult<bool> {
     let conn = conn.as_backend();
-    if how == Cancel::Soft && conn.request_cancel(schema, id)? > 0 {
-        return Ok(true);
+    let reason = storable(reason);
+    if how == Cancel::Hard {
+        return Ok(conn.cancel(schema, id, true, &reason)? > 0);
     }
-    Ok(conn.cancel(schema, id, &storable(reason))? > 0)
+    // It may be claimed or put back between the two looks, but not for ever.
+    loop {
+        if conn.request_cancel(schema, id)? > 0 || conn.cancel(schema, id, false, &reason)? > 0 {
+            return Ok(true);
+        }
+        let row = conn.ownership(schema, id)?;
+        if !row.is_some_and(|row| row.state == "ready" || row.state == "running") {
+            return Ok(false);
+        }
+    }
 }

@@ -39,8 +39,8 @@ use crate::enqueue::{self, EnqueueError, EnqueueOptions, Enqueued};
 /// | `lease` | a duration, `"1s"` to `"365d"` | `"60s"` |
 /// | `timeout` | a duration longer than 0 | none |
 /// | `unique` | `(by = "account, month")`: fields of the struct | any number of equal jobs |
-/// | `version` | 1 to 2147483647 | 1 |
-/// | `migrate` | a function that lifts older payloads; needs `version = 2` or more | refuses them |
+/// | `version` | 1 to 1000 | 1 |
+/// | `migrate` | a function that migrates older payloads; needs `version = 2` or more | refuses them |
 /// | `crate` | where leasehold is, for those who re-export it | `::leasehold` |
 ///
 /// Durations are numbers with the units `d`, `h`, `m`, `s` and `ms`, each once, the largest first: `"500ms"`, `"30s"`,
@@ -88,7 +88,7 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     /// The queue that jobs of this kind go to unless [`EnqueueOptions::queue`] says otherwise.
     const QUEUE: &'static str = "default";
 
-    /// The payload's version, 1 to [`MAX_VERSION`]. Programs claim their own version and older ones, so newer payloads wait for a
+    /// The payload's version, 1 to 1,000, counted up by one. Programs claim their own version and older ones, so newer payloads wait for a
     /// newer program.
     const VERSION: u32 = 1;
 
@@ -183,8 +183,8 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     }
 }
 
-/// The highest payload version: a claim looks for each one up to a kind's own.
-pub const MAX_VERSION: u32 = 1000;
+/// The highest payload version: a claim looks up each version that a program can decode.
+pub(crate) const MAX_VERSION: u32 = 1000;
 
 /// How long a failed job waits before its next attempt, by the number of attempts so far.
 ///
@@ -231,7 +231,7 @@ impl Backoff {
     }
 }
 
-/// A payload that must not show in logs: [`fmt::Debug`] prints `…`.
+/// A payload that must not show in logs: [`fmt::Debug`] prints its length alone.
 pub(crate) struct Hidden<'a>(pub(crate) &'a str);
 
 impl fmt::Debug for Hidden<'_> {

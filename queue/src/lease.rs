@@ -218,7 +218,10 @@ impl<'j, C: Backend> LeaseGuard<'j, C> {
     ///   the lease ends, the outcome is left open, and the lease decides.
     pub fn commit(self, writes: impl FnOnce(&mut C) -> Result<(), JobError>) -> Outcome<'j> {
         let mut writes = Some(writes);
-        self.commit_with(None, 1, move |tx| writes.take().map_or(Ok(()), |writes| writes(tx)))
+        self.commit_with(None, 1, move |tx| match writes.take() {
+            Some(writes) => writes(tx),
+            None => Err(JobError::retry("the writes of this commit have run already")),
+        })
     }
 
     /// As [`LeaseGuard::commit`], in a transaction of the given isolation level. The closure runs again, up to ten times in

@@ -163,7 +163,7 @@
 //!
 //! # Look
 //!
-//! Each event is one line of the `log` crate, a count in [`Counts`] and a call of [`Hooks`]. [`inspect`] shows jobs with
+//! Each event is one line of the `log` crate and a call of [`Hooks`]; how jobs ended is counted in [`Counts`]. [`inspect`] shows jobs with
 //! their errors, counts them, and cancels them.
 //!
 //! # Test
@@ -198,7 +198,7 @@ mod migrate;
 pub use migrate::{MigrateError, MigrationSql, MigrationStatus, Migrations, PROGRAM, migrate};
 
 mod job;
-pub use job::{Backoff, Job, MAX_VERSION};
+pub use job::{Backoff, Job};
 pub use leasehold_derive::Job;
 
 mod enqueue;

@@ -21,7 +21,7 @@ type Erased<C, A> = fn(&ClaimedRow, &mut dyn Slot<C>, Arc<Held>, &A) -> Result<D
 pub(crate) struct Registered<C: Backend, A> {
     run: Erased<C, A>,
     queue: &'static str,
-    version: i32,
+    version: u32,
     pub(crate) backoff: Backoff,
     pub(crate) timeout: Option<Duration>,
 }
@@ -37,7 +37,7 @@ pub(crate) struct Registry<C: Backend, A> {
 #[non_exhaustive]
 pub enum RegistryError {
     /// Two job types with one kind: a stored job could belong to either.
-    #[error("the kind `{0}` is registered twice")]
+    #[error("the kind `{0}` is registered twice: give one of the two types another kind")]
     Twice(&'static str),
     /// A kind or queue name that cannot be used.
     #[error("`{name}` cannot be used: {source}")]
@@ -47,8 +47,8 @@ pub enum RegistryError {
         /// What is wrong with it.
         source: name::NameError,
     },
-    /// A version that no payload has, or one so high that there are too many older ones to look for.
-    #[error("the version of the kind `{kind}` is {version}: it must be 1 to {MAX_VERSION}")]
+    /// A payload version out of range.
+    #[error("`{kind}` has the payload version {version}: use 1 to {MAX_VERSION}, counting up by one")]
     Version {
         /// The kind.
         kind: &'static str,
@@ -75,14 +75,14 @@ impl<C: Backend, A> Registry<C, A> {
                 self.mistakes.push(RegistryError::Name { name, source });
             }
         }
-        let version = J::VERSION;
-        if !(1..=MAX_VERSION).contains(&version) {
+        if !(1..=MAX_VERSION).contains(&J::VERSION) {
+            let version = J::VERSION;
             self.mistakes.push(RegistryError::Version { kind, version });
         }
         let registered = Registered {
             run: erased::<J, C, A>,
             queue: J::QUEUE,
-            version: version.min(MAX_VERSION).cast_signed(),
+            version: J::VERSION.min(MAX_VERSION),
             backoff: J::BACKOFF,
             timeout: J::TIMEOUT,
         };
@@ -108,7 +108,7 @@ impl<C: Backend, A> Registry<C, A> {
                 serves.extend((1..=registered.version).map(|version| Served {
                     queue: queue.clone(),
                     kind: (*kind).to_owned(),
-                    version,
+                    version: i32::try_from(version).unwrap_or(i32::MAX),
                 }));
             }
         }

@@ -37,11 +37,13 @@ static NAMED: LazyLock<Mutex<HashMap<String, Arc<Named>>>> = LazyLock::new(Mutex
 
 /// A schema name that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` cannot name a schema: use 1 to 32 characters from a-z, 0-9 and _, beginning with a letter")]
+#[error(
+    "`{0}` cannot name a schema: use 1 to 32 characters from a-z, 0-9 and _, beginning with a letter, but not with pg_"
+)]
 pub struct SchemaNameError(String);
 
 impl Schema {
-    /// Chooses a name: 1 to 32 characters from `a-z`, `0-9` and `_`, beginning with a letter.
+    /// Chooses a name: 1 to 32 characters from `a-z`, `0-9` and `_`, beginning with a letter, but not with `pg_`.
     ///
     /// # Errors
     ///
@@ -93,19 +95,12 @@ impl Schema {
             return Cow::Borrowed(text);
         };
         let name = &named.name;
-        // Each place once: the chosen name may itself look like one that is to be replaced.
-        let mut parts = text.split(DEFAULT);
-        let mut rendered = parts.next().unwrap_or_default().to_owned();
-        for part in parts {
-            match part.bytes().next() {
-                Some(b'.') => rendered.extend(["\"", name, "\""]),
-                Some(b'_') => rendered.push_str(name),
-                Some(b'\'') if rendered.ends_with('\'') => rendered.push_str(name),
-                _ => rendered.push_str(DEFAULT),
-            }
-            rendered.push_str(part);
-        }
-        Cow::Owned(rendered)
+        // The prefix first: nothing that it puts in has a dot or a quote, but a chosen name may begin with `leasehold_`.
+        Cow::Owned(
+            text.replace("leasehold_", &format!("{name}_"))
+                .replace("leasehold.", &format!("\"{name}\"."))
+                .replace("'leasehold'", &format!("'{name}'")),
+        )
     }
 }
 

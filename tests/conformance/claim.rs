@@ -1,19 +1,16 @@
-//! Claim: which rows it takes, in which order, what it writes, and what it says when it takes none.
+//! Claim: which rows it takes, in which order, and what it writes.
 
 use std::time::Duration;
 
-use diesel::connection::{AnsiTransactionManager, TransactionManager};
-use diesel::result::Error;
 use leasehold::{EnqueueOptions, Job};
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use crate::fence::put_back;
 use crate::support::*;
 
 #[derive(Serialize, Deserialize, Job)]
 #[job(kind = "call")]
-struct Call {}
+pub(crate) struct Call {}
 
 #[derive(Serialize, Deserialize, Job)]
 #[job(kind = "note", version = 2, migrate = refuse)]
@@ -23,11 +20,11 @@ fn refuse(_: u32, _: leasehold::__private::Value) -> Result<leasehold::__private
     Err("no".to_owned())
 }
 
-fn ids(rows: &[ClaimedRow]) -> Vec<i64> {
+pub(crate) fn ids(rows: &[ClaimedRow]) -> Vec<i64> {
     rows.iter().map(|row| row.id).collect()
 }
 
-fn notes_served() -> [Served; 1] {
+pub(crate) fn notes_served() -> [Served; 1] {
     [served("default", "note", 1)]
 }
 
@@ -126,25 +123,26 @@ conformance!(
         let queue = |name: &str| later.clone().queue(name);
         let [first, second, third, other, _far] = ["default", "default", "default", "other", "default"]
             .map(|name| note(name).enqueue_with(&mut conn, &queue(name)).unwrap().id());
-        let queues = ["default".to_owned(), "more".to_owned()];
-        assert_eq!(conn.promote(&default_schema(), &queues, 10).unwrap(), 0);
+        let call = Call {}.enqueue_with(&mut conn, &later).unwrap().id();
+        let serves = [served("default", "note", 1), served("more", "note", 1)];
+        assert_eq!(conn.promote(&default_schema(), &serves, 10).unwrap(), 0);
         db.set_time(
             "leasehold.jobs",
             "run_at",
             -1000,
-            &format!("id IN ({first}, {second}, {other})"),
+            &format!("id IN ({first}, {second}, {other}, {call})"),
         );
         db.set_time("leasehold.jobs", "run_at", -2000, &format!("id = {third}"));
         assert!(claim_served(&mut conn, &notes_served(), 10).0.is_empty());
-        // The earliest first, as many as may be, and of these queues alone.
-        assert_eq!(conn.promote(&default_schema(), &queues, 1).unwrap(), 1);
+        // The earliest first, as many as may be, and of what is served alone.
+        assert_eq!(conn.promote(&default_schema(), &serves, 1).unwrap(), 1);
         assert_eq!(ids(&claim_served(&mut conn, &notes_served(), 10).0), [third]);
-        assert_eq!(conn.promote(&default_schema(), &queues, 10).unwrap(), 2);
+        assert_eq!(conn.promote(&default_schema(), &serves, 10).unwrap(), 2);
         assert_eq!(ids(&claim_served(&mut conn, &notes_served(), 10).0), [first, second]);
-        assert_eq!(conn.promote(&default_schema(), &queues, 10).unwrap(), 0);
+        assert_eq!(conn.promote(&default_schema(), &serves, 10).unwrap(), 0);
         assert_eq!(
             db.integer("SELECT count(*) FROM leasehold.jobs WHERE state = 'ready'"),
-            2
+            3
         );
     }
 );
@@ -220,130 +218,5 @@ conformance!(
             standing(db, ids_of[3]),
             format!("ready generation={} attempt=1", i64::MAX - 1)
         );
-    }
-);
-
-conformance!(
-    fn a_claim_inside_a_transaction_is_refused_and_writes_nothing(db: &mut Db) {
-        let mut conn = migrated(db);
-        let id = note("").enqueue(&mut conn).unwrap().id();
-        let before = row(db, id);
-        let serves = notes_served();
-        let refused = conn
-            .transaction(|tx| {
-                let refused = claim(tx, &default_schema(), &request(&serves, 1)).unwrap_err();
-                Ok::<_, Error>(refused)
-            })
-            .unwrap();
-        assert!(matches!(refused, Error::QueryBuilderError(_)), "{refused}");
-        assert!(refused.to_string().contains("must be committed before work starts"));
-        assert_eq!(row(db, id), before);
-        let found = claim(&mut conn, &default_schema(), &request(&serves, 1)).unwrap();
-        assert!(matches!(found, Found::Claimed(rows) if ids(&rows) == [id]));
-    }
-);
-
-conformance!(
-    fn a_claim_that_takes_nothing_says_what_is_there(db: &mut Db) {
-        let mut conn = migrated(db);
-        let (schema, serves) = (default_schema(), notes_served());
-        Call {}.enqueue(&mut conn).unwrap();
-        let found = claim(&mut conn, &schema, &request(&serves, 5)).unwrap();
-        assert!(
-            matches!(found, Found::Empty(waiting) if waiting == Waiting::default()),
-            "{found:?}"
-        );
-
-        claimed_many(&mut conn, 2);
-        let found = claim(&mut conn, &schema, &request(&serves, 5)).unwrap();
-        let running = Waiting {
-            running: 2,
-            ..Waiting::default()
-        };
-        assert!(
-            matches!(found, Found::Empty(waiting) if waiting == running),
-            "{found:?}"
-        );
-
-        for minutes in [30, 10, 20] {
-            let later = EnqueueOptions::new().delay(Duration::from_secs(60 * minutes));
-            note("later").enqueue_with(&mut conn, &later).unwrap();
-        }
-        let found = claim(&mut conn, &schema, &request(&serves, 5)).unwrap();
-        let Found::NotDue { next, waiting } = found else {
-            panic!("{found:?}")
-        };
-        assert!(is_about(next, Duration::from_secs(600)), "{next:?}");
-        assert_eq!((waiting.ready, waiting.running, waiting.scheduled), (0, 2, 3));
-
-        db.set_time("leasehold.jobs", "run_at", -60_000, "CAST(scheduled AS integer) = 1");
-        let found = claim(&mut conn, &schema, &request(&serves, 5)).unwrap();
-        assert!(
-            matches!(
-                found,
-                Found::NotDue {
-                    next: Duration::ZERO,
-                    ..
-                }
-            ),
-            "{found:?}"
-        );
-
-        let due = note("due").enqueue(&mut conn).unwrap().id();
-        let found = claim(&mut conn, &schema, &request(&serves, 5)).unwrap();
-        assert!(matches!(found, Found::Claimed(rows) if ids(&rows) == [due]));
-    }
-);
-
-conformance!(
-    #[skip(sqlite, "SQLite has no row locks")]
-    fn what_others_have_locked_is_stepped_over_and_is_not_an_empty_queue(db: &mut Db) {
-        let mut conn = migrated(db);
-        let (schema, serves) = (default_schema(), notes_served());
-        let [first, second] = ["1", "2"].map(|text| note(text).enqueue(&mut conn).unwrap().id());
-        let mut other = open(db);
-        other
-            .transaction(|tx| {
-                assert!(tx.lock_ownership(&schema, first)?.is_some());
-                assert_eq!(ids(&claim_served(&mut conn, &serves, 2).0), [second]);
-                let found = claim(&mut conn, &schema, &request(&serves, 2))?;
-                assert!(matches!(found, Found::AllLocked(waiting) if waiting.ready == 1 && waiting.running == 1));
-                Ok::<_, Error>(())
-            })
-            .unwrap();
-        assert_eq!(ids(&claim_served(&mut conn, &serves, 2).0), [first]);
-    }
-);
-
-conformance!(
-    fn a_claim_whose_answer_was_lost_is_found_by_its_token(db: &mut Db) {
-        let mut conn = migrated(db);
-        claimed_many(&mut conn, 2);
-        for _ in 0..3 {
-            note("lost").enqueue(&mut conn).unwrap();
-        }
-        let (rows, token) = claim_served(&mut conn, &notes_served(), 10);
-        let mut found = conn.find_claimed(&default_schema(), token).unwrap();
-        found.sort_by_key(|row| row.id);
-        assert_eq!(format!("{found:?}"), format!("{rows:?}"));
-        assert!(conn.find_claimed(&default_schema(), Uuid::new_v4()).unwrap().is_empty());
-        // What was given up since is not the caller's any more, though the row keeps the token.
-        conn.put_back(&default_schema(), &fence_of(&rows[0], token), &put_back())
-            .unwrap();
-        conn.finish(&default_schema(), &[fence_of(&rows[1], token)]).unwrap();
-        assert_eq!(ids(&conn.find_claimed(&default_schema(), token).unwrap()), [rows[2].id]);
-    }
-);
-
-conformance!(
-    /// The runner of tests claims in a test's transaction; so must the statement itself.
-    fn a_claim_that_is_rolled_back_was_never_made(db: &mut Db) {
-        let mut conn = migrated(db);
-        let id = note("").enqueue(&mut conn).unwrap().id();
-        let before = row(db, id);
-        conn.begin_write().unwrap();
-        assert_eq!(claim_notes(&mut conn).len(), 1);
-        AnsiTransactionManager::rollback_transaction(&mut conn).unwrap();
-        assert_eq!(row(db, id), before);
     }
 );

@@ -6,20 +6,24 @@
 mod support;
 
 mod enqueue;
-//X mod payload;
+mod idempotency;
+mod payload;
 mod unique;
 
 mod claim;
 mod fence;
+mod found;
 mod lease;
 
+mod closure;
 mod commit;
 mod refusal;
 
+mod cancel;
 mod handler;
 mod settle;
 mod sweep;
 
-//X mod inspect;
-//X mod schema;
-//X mod testing;
+mod inspect;
+mod schema;
+mod testing;

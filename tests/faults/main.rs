@@ -17,3 +17,20 @@ mod pool_of_stuck_handlers;
 mod schema_names;
 mod values_that_panic;
 mod writes_in_a_read;
+
+mod killed_processes;
+#[cfg(feature = "postgres")]
+mod locked_rows;
+#[cfg(feature = "postgres")]
+mod lost_answers;
+#[cfg(feature = "postgres")]
+mod lost_heartbeats;
+#[cfg(feature = "postgres")]
+mod read_only;
+#[cfg(feature = "postgres")]
+mod restarts;
+mod stopped_process;
+#[cfg(feature = "postgres")]
+mod terminated;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_leasehold-test-worker");

@@ -14,7 +14,7 @@ use crate::jobs::{
 };
 #[cfg(feature = "postgres")]
 use crate::session::Session;
-use crate::story::{How, commit_after};
+use crate::story::{How, commit_all, commit_in_worker};
 
 conformance! {
     fn s0_03_nothing_there_nothing_due_and_somebody_at_work_are_told_apart(db: &mut Db) {
@@ -80,10 +80,21 @@ conformance! {
             let fence = claim(&mut conn);
             assert!(fence.generation > last);
             last = fence.generation;
+            assert!(conn.sweep(&Schema::default(), 10).unwrap().is_empty(), "the lease has not run out");
             sweep_expired(&mut conn, id);
             // Taking away counts, too: the old owner is refused before somebody claims.
             assert_eq!(standing(db, id), format!("ready/{}", last + 1));
         }
+    }
+}
+
+conformance! {
+    fn s0_04_a_worker_draws_a_new_token_for_each_claim(db: &mut Db) {
+        let mut conn = migrated(db);
+        enqueue(&mut conn, 3);
+        // One thread, so one job a claim.
+        commit_all(db, 3);
+        assert_eq!(db.integer("SELECT count(DISTINCT lease_token) FROM leasehold.finished_jobs"), 3);
     }
 }
 
@@ -109,7 +120,7 @@ conformance! {
         let seen = Arc::new(Mutex::new(None));
         let sees = Arc::clone(&seen);
         // A session of its own sees what is committed only.
-        commit_after(db, How::default(), move |other, id| {
+        commit_in_worker::<Connection>(db.url(), How::default(), move |other, id| {
             *sees.lock().unwrap() = other.ownership(&Schema::default(), id).unwrap();
         }).unwrap();
         let row = seen.lock().unwrap().take().unwrap();
@@ -159,7 +170,7 @@ conformance! {
 
         db.sql(fill);
         let look = Mutex::new(Session::of(db));
-        commit_after(db, How::default(), move |_, _| {
+        commit_in_worker::<Connection>(db.url(), How::default(), move |_, _| {
             let mut look = look.lock().unwrap();
             // The control connections have short transactions; one may be under way.
             eventually(SOON, "VACUUM removes rows while the handler runs", || {

@@ -4,12 +4,13 @@ use leasehold::__private::*;
 use leasehold::{Fence, Refusal, Schema};
 
 use crate::jobs::{claim, complete, enqueue};
-use crate::story::{How, commit_at};
+use crate::story::{How, commit_in_worker};
 
 #[cfg(feature = "postgres")]
 mod postgres {
     use std::sync::{Arc, Mutex};
 
+    use diesel::connection::SimpleConnection;
     use diesel::prelude::*;
     use leasehold_tests::eventually;
     use leasehold_tests::postgres::{Cluster, cluster_with};
@@ -126,7 +127,7 @@ mod postgres {
             enqueue(&mut setup.conn, 1);
             durable(&mut setup);
             let cluster = Arc::clone(&cluster);
-            let ended = commit_at::<PgConnection>(url.clone(), How::default(), move |_, _| {
+            let ended = commit_in_worker::<PgConnection>(url.clone(), How::default(), move |_, _| {
                 let mut cluster = cluster.lock().unwrap();
                 cluster.crash();
                 cluster.start_again();
@@ -167,8 +168,11 @@ mod postgres {
         enqueue(&mut after.conn, 1);
         let told = claim(&mut after.conn);
         cluster.kill_backend(i32::try_from(session(&cluster).pid).unwrap());
+        eventually(SOON, "the crash ends every session", || {
+            after.conn.batch_execute("SELECT 1").is_err()
+        });
         eventually(SOON, "the server has recovered", || {
-            PgConnection::establish(&cluster.url()).is_ok_and(|conn| Session::new(conn).text(ROW).is_some())
+            PgConnection::establish(&cluster.url()).is_ok_and(|mut conn| conn.batch_execute("SELECT 1").is_ok())
         });
         assert_eq!(
             complete(&mut session(&cluster).conn, &told, false),
@@ -269,7 +273,7 @@ mod sqlite {
         conn.batch_execute(&format!("VACUUM INTO '{copy}'")).unwrap();
         drop(conn);
         // The worker's handlers open their connection when they first need one: after the older file came back.
-        let ended = commit_at::<diesel::SqliteConnection>(url.clone(), How::default(), move |_, _| {
+        let ended = commit_in_worker::<diesel::SqliteConnection>(url.clone(), How::default(), move |_, _| {
             put_back(&copy, &url);
             let mut b: diesel::SqliteConnection = Connect::connect(&url, &ConnectionSettings::default()).unwrap();
             assert_eq!(claim(&mut b).generation, 1);

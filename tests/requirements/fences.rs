@@ -9,7 +9,7 @@ use crate::jobs::{
     begin_commit, claim, claim_statement, clock_ms, complete, control, enqueue, lease_until_ms, migrated, roll_back,
     standing, take_over,
 };
-use crate::story::{How, commit_after};
+use crate::story::{How, commit_in_worker};
 
 /// A write of the library: whether it changed the row under this fence.
 struct Write<C> {
@@ -235,7 +235,7 @@ conformance! {
 
         db.sql("DELETE FROM business");
         let id = enqueue(&mut z, 1)[0];
-        let ended = commit_after(db, How::default(), |b, id| {
+        let ended = commit_in_worker::<Connection>(db.url(), How::default(), |b, id| {
             take_over(b, id);
         });
         assert!(matches!(ended, Err(Refusal::Lost { .. })), "{ended:?}");

@@ -1,14 +1,13 @@
-//! A handler that something happens to between its begin and its commit, on a worker of its own.
+//! A handler that something happens to between its begin and its commit.
 
-use std::time::Duration;
-
-use crossbeam_channel::{Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded};
 use leasehold::__private::ConnectionSettings;
+use leasehold::testing::Runner;
 use leasehold::{Backend, Handler, Job, JobError, LeaseGuard, Outcome, Refusal, Worker};
 use leasehold_tests::{TestDb, eventually};
 use serde::{Deserialize, Serialize};
 
-use crate::jobs::SOON;
+use crate::jobs::{SOON, control};
 
 /// The kind that [`crate::jobs::new_job`] enqueues.
 #[derive(Serialize, Deserialize, Job)]
@@ -22,10 +21,26 @@ type Meanwhile<C> = dyn Fn(&mut C, i64) + Send + Sync;
 pub(crate) struct Story<C> {
     meanwhile: Box<Meanwhile<C>>,
     url: String,
-    strict: bool,
-    /// Whether the handler looks at its lease until that is lost, before it commits.
-    watch: bool,
+    how: How,
     told: Sender<Result<(), Refusal>>,
+}
+
+impl<C> Story<C> {
+    fn new(
+        url: String,
+        how: How,
+        meanwhile: impl Fn(&mut C, i64) + Send + Sync + 'static,
+    ) -> (Self, Receiver<Result<(), Refusal>>) {
+        let (told, hears) = bounded(10);
+        let meanwhile = Box::new(meanwhile);
+        let story = Self {
+            meanwhile,
+            url,
+            how,
+            told,
+        };
+        (story, hears)
+    }
 }
 
 impl<C: Backend> Handler<C, Story<C>> for Told {
@@ -33,10 +48,10 @@ impl<C: Backend> Handler<C, Story<C>> for Told {
         let mut other = C::connect(&story.url, &ConnectionSettings::default()).unwrap();
         (story.meanwhile)(&mut other, lease.job_id());
         drop(other);
-        if story.watch {
+        if story.how.watch {
             eventually(SOON, "the handler is told that its lease is lost", || lease.is_lost());
         }
-        let lease = if story.strict { lease.strict() } else { lease };
+        let lease = if story.how.strict { lease.strict() } else { lease };
         let ended = lease.commit(|tx| {
             tx.batch_execute("INSERT INTO business VALUES ('handler')")?;
             tx.batch_execute("INSERT INTO outbox VALUES ('done')")?;
@@ -59,43 +74,58 @@ fn verdict(error: &JobError) -> Refusal {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct How {
     pub(crate) strict: bool,
+    /// Looks at the lease until that is lost, before the commit.
     pub(crate) watch: bool,
 }
 
-/// Runs the one job that is enqueued in a worker, with `meanwhile` (given a connection and the job's id) between the begin of the handler and
-/// its commit: business row, outbox row, completion. How the commit ended.
+/// Runs the one job that is enqueued, with `meanwhile` between the begin of the handler and its commit: business row, outbox
+/// row, completion. How the commit ended. Nobody else is there: what happens to the lease is the test's alone.
 #[track_caller]
 pub(crate) fn commit_after<Db: TestDb>(
     db: &Db,
     how: How,
     meanwhile: impl Fn(&mut Db::Connection, i64) + Send + Sync + 'static,
 ) -> Result<(), Refusal> {
-    commit_at::<Db::Connection>(db.url(), how, meanwhile)
+    let (story, hears) = Story::new(db.url(), how, meanwhile);
+    let runner = Runner::new(story).register::<Told>();
+    assert!(runner.run_one(&mut control(db)).unwrap(), "there is a job to run");
+    hears.try_recv().unwrap()
 }
 
-/// As [`commit_after`], on the database of a URL.
+/// As [`commit_after`], in a worker with all that belongs to it.
 #[track_caller]
-pub(crate) fn commit_at<C: Backend>(
+pub(crate) fn commit_in_worker<C: Backend>(
     url: String,
     how: How,
     meanwhile: impl Fn(&mut C, i64) + Send + Sync + 'static,
 ) -> Result<(), Refusal> {
-    let (told, hears) = bounded(10);
-    let story = Story {
-        meanwhile: Box::new(meanwhile),
-        url: url.clone(),
-        strict: how.strict,
-        watch: how.watch,
-        told,
-    };
+    run(url, how, 1, meanwhile).remove(0)
+}
+
+/// Runs `jobs` enqueued jobs one after the other in one worker: each commits.
+#[track_caller]
+pub(crate) fn commit_all<Db: TestDb>(db: &Db, jobs: usize) {
+    for ended in run::<Db::Connection>(db.url(), How::default(), jobs, |_, _| {}) {
+        ended.unwrap();
+    }
+}
+
+#[track_caller]
+fn run<C: Backend>(
+    url: String,
+    how: How,
+    jobs: usize,
+    meanwhile: impl Fn(&mut C, i64) + Send + Sync + 'static,
+) -> Vec<Result<(), Refusal>> {
+    let (story, hears) = Story::new(url.clone(), how, meanwhile);
     let running = Worker::<C, _>::new(url, story)
         .threads(1)
-        // What happens to the lease is the test's business.
-        .sweep_interval(Duration::from_secs(3600))
         .register::<Told>()
         .start()
         .unwrap();
-    let ended = hears.recv_timeout(SOON * 2).expect("the handler commits");
+    let ended = (0..jobs)
+        .map(|_| hears.recv_timeout(SOON * 2).expect("the handler commits"))
+        .collect();
     running.shutdown(SOON);
     ended
 }

@@ -2,3 +2,19 @@
 
 #![cfg(any(feature = "sqlite", feature = "postgres"))]
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
+mod batch;
+mod cancel;
+mod events;
+mod heartbeat;
+mod kinds;
+mod pool;
+mod prefetch;
+mod retries;
+mod shutdown;
+mod signals;
+mod start;
+mod sweep;
+mod threads;
+mod timeout;
+mod wake_up;

@@ -3,6 +3,8 @@
 //! - [`conformance!`] writes a test once and runs it on both backends ([`TestDb`]).
 //! - [`postgres::database`] and [`sqlite::database`] give a test a database of its own.
 //! - [`postgres::Cluster`] is a server that a test may crash.
+//! - [`jobs`] are job types whose handlers a test directs; [`WorkerProcess`] runs them in a process that may be killed.
+//! - `proxy` stands between a worker and PostgreSQL and loses what it is told to.
 //! - [`eventually`] waits for a condition, [`capture_log`] keeps log records for assertions.
 
 // Nothing here is published, and a helper that fails must fail the test that called it.
@@ -18,6 +20,17 @@ pub mod postgres;
 
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub mod jobs;
+
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod process;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub use process::WorkerProcess;
+
+#[cfg(feature = "postgres")]
+pub mod proxy;
 
 mod captured_log;
 pub use captured_log::{CapturedLog, Record, capture_log};

@@ -55,9 +55,9 @@ pub trait Connect: Sized {
         Ok(None)
     }
 
-    /// Waits until something may have been enqueued, `timeout` at the most, or until `wake` receives. Returns at once on a
-    /// backend that is told by a listener. `seen` is what the last call on this connection left there, at first zero, so
-    /// that nothing is missed between two calls; the first one returns at once.
+    /// Waits until `wake` receives, `timeout` at the most. A backend without a listener also looks at the database, and
+    /// returns when something was written: `seen` is what the last call on this connection left there, at first zero, so
+    /// that nothing is missed between two calls; there the first one returns at once.
     fn wait_for_change(&mut self, seen: &mut i64, wake: &crossbeam_channel::Receiver<()>, timeout: Duration);
 }
 

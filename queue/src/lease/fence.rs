@@ -43,8 +43,9 @@ pub enum Refusal {
     /// The job was cancelled.
     #[error("the job was cancelled")]
     Cancelled,
-    /// The database forgot a commit that it had acknowledged: the row is at a lower generation than this lease, or at
-    /// the same one with another token. See the module's documentation.
+    /// The database forgot a commit that it had acknowledged (a crash with `synchronous_commit = off`, a replica promoted
+    /// that lagged, an older file put back): the row is at a lower generation than this lease, or at the same one with
+    /// another token.
     #[error("the database lost a commit that it had acknowledged: the job is at generation {generation} again")]
     DurabilityLoss {
         /// The row's generation now.
@@ -57,7 +58,7 @@ impl Refusal {
     pub(crate) fn of(fence: &Fence, row: Option<&Ownership>) -> Option<Self> {
         let Some(row) = row else { return Some(Self::Missing) };
         let generation = row.generation;
-        let same_token = row.lease_token.as_deref().and_then(|token| token.parse().ok()) == Some(fence.lease_token);
+        let same_token = row.has_token_of(fence);
         if generation < fence.generation || (generation == fence.generation && !same_token) {
             return Some(Self::DurabilityLoss { generation });
         }

@@ -173,7 +173,7 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
         let waiting = shared
             .beats
             .lock()
-            .run(|conn| conn.waiting(&shared.schema, &shared.serves, i64::MAX));
+            .read(|conn| conn.waiting(&shared.schema, &shared.serves, i64::MAX));
         let waiting = waiting.unwrap_or_default();
         show.counted = Some((
             running.counts().ended(),
@@ -257,7 +257,7 @@ impl<C: Backend> Counter<C> {
 
     fn count<A>(&mut self, shared: &Shared<C, A>) -> Option<Waiting> {
         self.control
-            .run(|conn| conn.waiting(&shared.schema, &shared.serves, i64::MAX))
+            .read(|conn| conn.waiting(&shared.schema, &shared.serves, i64::MAX))
             .ok()
     }
 }

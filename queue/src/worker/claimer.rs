@@ -89,9 +89,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Claimer<'a, C, A> {
         let jobs: Vec<Claimed> = self.ahead.drain(..now).collect();
         for job in jobs {
             if !begun.contains(&job.held.fence.id) {
-                job.held.mark_lost(Refusal::Lost {
-                    generation: job.held.fence.generation + 1,
-                });
+                job.held.mark_lost(Refusal::Expired);
             }
             self.hand_over(job);
         }

@@ -206,7 +206,11 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
                 .beats
                 .lock()
                 .run(|conn| conn.put_back(&shared.schema, &held.fence, &how));
-            away = if matches!(put_back, Err(Failure::Away)) { away + 1 } else { 0 };
+            away = if matches!(put_back, Err(Failure::Away)) {
+                away + 1
+            } else {
+                0
+            };
             if matches!(put_back, Ok(1)) {
                 held.mark_lost(Refusal::Lost {
                     generation: held.fence.generation + 1,

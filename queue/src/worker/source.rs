@@ -125,7 +125,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
             return Ok(Vec::new());
         };
         let shared = self.shared;
-        let mut rows = self.control.run(|conn| conn.find_claimed(&shared.schema, token))?;
+        let mut rows = self.control.read(|conn| conn.find_claimed(&shared.schema, token))?;
         self.in_doubt = None;
         rows.retain(|row| sent.elapsed() < Duration::from_millis(row.lease_ms.unsigned_abs()));
         if !rows.is_empty() {

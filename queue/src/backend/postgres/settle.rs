@@ -151,8 +151,11 @@ impl SettleStatements for PgConnection {
         })
     }
 
-    fn cancel(&mut self, schema: &Schema, id: i64, reason: &str) -> QueryResult<usize> {
+    fn cancel(&mut self, schema: &Schema, id: i64, running: bool, reason: &str) -> QueryResult<usize> {
         under_lock(self, schema, id, |conn, row| {
+            if row.state == "running" && !running {
+                return Ok(0);
+            }
             let binds = (
                 bind::<BigInt, _>(id),
                 bind::<BigInt, _>(row.generation),

@@ -8,18 +8,18 @@ use crate::sql::{Id, Sql, bind};
 
 // Read from `jobs_held`, the few rows that somebody has, and fenced on what was read under the lock. A row at the end of
 // its numbers is left out, for it would fail the sweep of its neighbours. The generation grows at once, so the old owner
-// is refused even before somebody claims the job. One that began and has used up its attempts may be what kills its
-// worker, and one that was asked to stop does not run again.
+// is refused even before somebody claims the job. One that was asked to stop does not run again, and one that began and
+// has used up its attempts may be what kills its worker.
 macro_rules! sweep {
     ($which:literal) => {
         concat!(
     "WITH expired AS MATERIALIZED (
         SELECT id, generation, lease_token, attempt, begun, CASE
-            WHEN cancel_requested_at IS NOT NULL THEN 'cancelled'
             WHEN begun AND attempt >= max_attempts THEN 'discarded'
+            WHEN cancel_requested_at IS NOT NULL THEN 'cancelled'
             ELSE 'ready' END AS fate
         FROM leasehold.jobs
-        WHERE worker IS NOT NULL AND state = 'running' AND lease_until < pg_catalog.clock_timestamp()
+        WHERE worker IS NOT NULL AND state = 'running' AND lease_until <= pg_catalog.clock_timestamp()
           AND generation < 9223372036854775806",
     $which,
     "
@@ -62,7 +62,7 @@ const SWEEP_ONE: &str = sweep!(" AND id = $2");
 
 const EXPIRED: &str = "
     SELECT id FROM leasehold.jobs
-    WHERE worker IS NOT NULL AND state = 'running' AND lease_until < pg_catalog.clock_timestamp() ORDER BY id LIMIT $1
+    WHERE worker IS NOT NULL AND state = 'running' AND lease_until <= pg_catalog.clock_timestamp() ORDER BY id LIMIT $1
 ";
 
 // The outer part does not name the expiry: it would let the planner read the whole index on it.

@@ -20,6 +20,13 @@ pub struct Ownership {
     pub lease_token: Option<String>,
 }
 
+impl Ownership {
+    /// Whether the row's last lease had this fence's token.
+    pub(crate) fn has_token_of(&self, fence: &Fence) -> bool {
+        self.lease_token.as_deref().and_then(|token| token.parse().ok()) == Some(fence.lease_token)
+    }
+}
+
 /// What the fenced completion found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Completion {

@@ -54,6 +54,6 @@ pub trait SettleStatements {
     /// Asks a running job to stop (`cancel_requested_at`), leaving its generation; 0 when it is not running.
     fn request_cancel(&mut self, schema: &Schema, id: i64) -> QueryResult<usize>;
 
-    /// Ends a ready or running job as cancelled, generation + 1; 0 when it has ended already.
-    fn cancel(&mut self, schema: &Schema, id: i64, reason: &str) -> QueryResult<usize>;
+    /// Ends a ready job, and with `running` also a running one, as cancelled, generation + 1; 0 when there is none.
+    fn cancel(&mut self, schema: &Schema, id: i64, running: bool, reason: &str) -> QueryResult<usize>;
 }

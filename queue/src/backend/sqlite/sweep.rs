@@ -10,13 +10,13 @@ use crate::backend::{AttemptError, SweepStatements, Swept};
 use crate::schema::Schema;
 use crate::sql::{Sql, bind};
 
-/// Held rows, and the end that they had coming: a job that began and has used up its attempts may be what kills its
-/// worker, and one that was asked to stop does not run again. A row at the end of its numbers is left out, for it would fail
+/// Held rows, and the end that they had coming: a job that was asked to stop does not run again, and one that began and
+/// has used up its attempts may be what kills its worker. A row at the end of its numbers is left out, for it would fail
 /// the sweep of its neighbours.
 const EXPIRED: &str = "
     SELECT id, queue, kind, attempt, generation, lease_token, begun, CASE
-        WHEN begun AND attempt >= max_attempts THEN 'discarded'
         WHEN cancel_requested_at IS NOT NULL THEN 'cancelled'
+        WHEN begun AND attempt >= max_attempts THEN 'discarded'
         ELSE 'ready' END AS fate
     FROM leasehold_jobs INDEXED BY leasehold_jobs_held
     WHERE worker IS NOT NULL AND state = 'running' AND lease_until <= $1 AND generation < 9223372036854775806

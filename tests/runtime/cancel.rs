@@ -1,0 +1,100 @@
+use std::time::Duration;
+
+use leasehold::inspect::{self, Cancel};
+use leasehold::{EnqueueOptions, Job, Refusal, Schema, Worker};
+use leasehold_tests::jobs::{App, HOUR, SOON, Step, app, job, prepare};
+use leasehold_tests::{TestDb, conformance, eventually};
+
+/// A heartbeat comes each second.
+const LEASE: Duration = Duration::from_secs(3);
+
+conformance!(
+    fn a_running_handler_sees_a_soft_cancel_and_may_complete(db: &mut Db) {
+        let mut conn = prepare(db);
+        let options = EnqueueOptions::new().lease(LEASE);
+        let id = Step::waiting(1).enqueue_with(&mut conn, &options).unwrap().id();
+        let (app, remote) = app();
+        let running = Worker::<Connection, App>::new(db.url(), app)
+            .register::<Step>()
+            .start()
+            .unwrap();
+        let handler = remote.begun();
+        assert!(!handler.watch.is_cancelled());
+        assert!(inspect::cancel(&mut conn, &Schema::default(), id, Cancel::Soft, "enough").unwrap());
+        eventually(SOON, "the handler sees it", || handler.watch.is_cancelled());
+        assert!(!handler.watch.is_lost());
+        handler.go();
+        assert_eq!(remote.ended().result, Ok(()));
+        eventually(SOON, "it is completed", || running.counts().completed == 1);
+        assert_eq!(job(&mut conn, id).state.as_str(), "completed");
+        assert_eq!(db.integer("SELECT count(*) FROM effects"), 1);
+    }
+);
+
+conformance!(
+    fn a_job_that_fails_after_a_soft_cancel_does_not_run_again(db: &mut Db) {
+        let mut conn = prepare(db);
+        let options = EnqueueOptions::new().lease(LEASE);
+        let step = Step {
+            n: 1,
+            waits: true,
+            then: leasehold_tests::jobs::Then::FailUntil(2),
+        };
+        let id = step.enqueue_with(&mut conn, &options).unwrap().id();
+        let (app, remote) = app();
+        let running = Worker::<Connection, App>::new(db.url(), app)
+            .register::<Step>()
+            .start()
+            .unwrap();
+        let handler = remote.begun();
+        inspect::cancel(&mut conn, &Schema::default(), id, Cancel::Soft, "enough").unwrap();
+        eventually(SOON, "the handler sees it", || handler.watch.is_cancelled());
+        handler.go();
+        eventually(SOON, "it is cancelled", || running.counts().cancelled == 1);
+        assert_eq!(job(&mut conn, id).state.as_str(), "cancelled");
+        assert_eq!(running.counts().retried, 0);
+    }
+);
+
+conformance!(
+    fn a_running_handler_sees_a_hard_cancel_and_its_commit_is_refused(db: &mut Db) {
+        let mut conn = prepare(db);
+        let options = EnqueueOptions::new().lease(LEASE);
+        let id = Step::waiting(1).enqueue_with(&mut conn, &options).unwrap().id();
+        let (app, remote) = app();
+        let running = Worker::<Connection, App>::new(db.url(), app)
+            .register::<Step>()
+            .start()
+            .unwrap();
+        let handler = remote.begun();
+        assert!(inspect::cancel(&mut conn, &Schema::default(), id, Cancel::Hard, "enough").unwrap());
+        eventually(SOON, "the handler sees it", || handler.watch.is_lost());
+        handler.go();
+        assert_eq!(remote.ended().refusal, Some(Refusal::Cancelled));
+        eventually(SOON, "the loss is counted", || running.counts().lost == 1);
+        assert_eq!(job(&mut conn, id).state.as_str(), "cancelled");
+        assert_eq!(job(&mut conn, id).reason.as_deref(), Some("enough"));
+        assert_eq!(db.integer("SELECT count(*) FROM effects"), 0);
+    }
+);
+
+conformance!(
+    /// The lease is so long that no heartbeat comes in between: the fence alone refuses the commit.
+    fn a_commit_after_a_hard_cancel_is_refused_by_the_database(db: &mut Db) {
+        let mut conn = prepare(db);
+        let options = EnqueueOptions::new().lease(HOUR);
+        let id = Step::waiting(1).enqueue_with(&mut conn, &options).unwrap().id();
+        let (app, remote) = app();
+        let running = Worker::<Connection, App>::new(db.url(), app)
+            .register::<Step>()
+            .start()
+            .unwrap();
+        let handler = remote.begun();
+        assert!(inspect::cancel(&mut conn, &Schema::default(), id, Cancel::Hard, "enough").unwrap());
+        assert!(!handler.watch.is_lost());
+        handler.go();
+        assert_eq!(remote.ended().refusal, Some(Refusal::Cancelled));
+        eventually(SOON, "the loss is counted", || running.counts().lost == 1);
+        assert_eq!(db.integer("SELECT count(*) FROM effects"), 0);
+    }
+);
