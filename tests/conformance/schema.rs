@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use leasehold::__private::Fence;
 use leasehold::inspect::{self, Cancel};
+use leasehold::migrate::Migrations;
 use leasehold::testing::Runner;
-use leasehold::{Counts, EnqueueOptions, Enqueued, Fence, Job, JobError, LeaseGuard, Migrations, Outcome, Schema};
+use leasehold::{Counts, EnqueueOptions, Enqueued, Job, JobError, LeaseGuard, Outcome, Schema};
 
 use crate::support::*;
 
@@ -232,7 +234,7 @@ conformance!(
         let options = EnqueueOptions::new().schema(billing);
         let id = note("x").enqueue_with(&mut conn, &options).unwrap().id();
         run_in(&mut conn, billing, |_, _| Err(JobError::retry("first")));
-        assert_eq!(inspect::attempts(&mut conn, billing, id).unwrap()[0].error, "first");
+        assert_eq!(inspect::errors(&mut conn, billing, id).unwrap()[0].error, "first");
         conn.move_run_at(billing, id, 0).unwrap();
         let counts = run_in(&mut conn, billing, |_, lease| {
             lease.strict().commit(|tx| Ok(write(tx, 1)?))
