@@ -32,7 +32,7 @@ const PUT_BACK: &str = concat!(
             run_at = pg_catalog.clock_timestamp() + $6 * INTERVAL '1 millisecond', scheduled = $6 > 0,
             lease_until = NULL, worker = NULL, begun = false
         WHERE id = $1 AND generation = $2 AND lease_token = $3 AND state = 'running'
-          AND ($5 = 1 OR cancel_requested_at IS NULL)
+          AND greatest($5, (cancel_requested_at IS NULL)::integer) = 1
         RETURNING id, (attempt + $5)::integer AS attempt
     ),
     ",
