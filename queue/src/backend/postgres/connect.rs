@@ -152,6 +152,16 @@ impl Connect for PgConnection {
         Ok(depth(self)? == 0 && Sql(IS_LATER, ()).get_result::<YesOrNo>(self)?.yes)
     }
 
+    fn briefly<T>(&mut self, work: impl FnOnce(&mut Self) -> QueryResult<T>) -> QueryResult<T> {
+        let begin = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '200ms'";
+        AnsiTransactionManager::begin_transaction_sql(self, begin)?;
+        let done = work(self).and_then(|value| AnsiTransactionManager::commit_transaction(self).map(|()| value));
+        if done.is_err() {
+            roll_back_to(self, 0);
+        }
+        done
+    }
+
     fn begin_resolve(&mut self) -> QueryResult<()> {
         let begin = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '1s'";
         AnsiTransactionManager::begin_transaction_sql(self, begin)
