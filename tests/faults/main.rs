@@ -14,6 +14,8 @@ mod hidden_transaction;
 #[cfg(feature = "postgres")]
 mod locked_tables;
 #[cfg(feature = "postgres")]
+mod odd_defaults;
+#[cfg(feature = "postgres")]
 mod pool_of_stuck_handlers;
 #[cfg(feature = "postgres")]
 mod schema_names;

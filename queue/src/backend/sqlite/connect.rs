@@ -142,17 +142,6 @@ impl Connect for SqliteConnection {
         begin_immediate(self)
     }
 
-    fn is_in_hidden_transaction(&mut self) -> QueryResult<bool> {
-        if depth(self)? > 0 {
-            return Ok(false);
-        }
-        match self.batch_execute("BEGIN") {
-            Ok(()) => self.batch_execute("ROLLBACK").map(|()| false),
-            Err(Error::DatabaseError(_, info)) if info.message().contains("within a transaction") => Ok(true),
-            Err(error) => Err(error),
-        }
-    }
-
     fn begin_resolve(&mut self) -> QueryResult<()> {
         let timeout = Sql(BUSY_TIMEOUT, ()).get_result::<OneNumber>(self)?.number;
         self.batch_execute(&format!("PRAGMA busy_timeout = {}", timeout.min(1000)))?;
