@@ -16,11 +16,10 @@ pub(crate) use keys::stored_idempotency_key;
 use keys::{stored_unique_key, take_keys};
 
 mod options;
-pub use options::{EnqueueOptions, KEY_RETENTION};
+pub use options::EnqueueOptions;
 
 mod payload;
-use payload::check_payload;
-pub use payload::{MAX_PAYLOAD_BYTES, MAX_PAYLOAD_DEPTH};
+use payload::{MAX_PAYLOAD_BYTES, MAX_PAYLOAD_DEPTH, check_payload};
 
 /// Jobs in one statement.
 const CHUNK: usize = 1000;
@@ -69,7 +68,7 @@ pub enum EnqueueError {
         /// The serializer's error.
         source: serde_json::Error,
     },
-    /// The payload is larger than [`MAX_PAYLOAD_BYTES`].
+    /// The payload is larger than [`EnqueueOptions::MAX_PAYLOAD_BYTES`].
     #[error(
         "the payload of `{kind}` has {bytes} bytes, more than {MAX_PAYLOAD_BYTES}: store it elsewhere and enqueue where it is"
     )]
@@ -79,7 +78,7 @@ pub enum EnqueueError {
         /// Its length as JSON.
         bytes: usize,
     },
-    /// The payload nests deeper than [`MAX_PAYLOAD_DEPTH`].
+    /// The payload nests deeper than [`EnqueueOptions::MAX_PAYLOAD_DEPTH`].
     #[error(
         "the payload of `{kind}` nests deeper than {MAX_PAYLOAD_DEPTH} levels, which no worker could decode: flatten it"
     )]

@@ -16,7 +16,7 @@
 //! inspect::cancel(&mut conn, &schema, id, Cancel::Hard, "on holiday")?;
 //! let job = inspect::job(&mut conn, &schema, id)?.expect("it is kept");
 //! assert_eq!((job.state, job.reason.as_deref()), (State::Cancelled, Some("on holiday")));
-//! assert!(inspect::attempts(&mut conn, &schema, id)?.is_empty());
+//! assert!(inspect::errors(&mut conn, &schema, id)?.is_empty());
 //! # Ok(())
 //! # }
 //! ```
@@ -156,7 +156,7 @@ impl fmt::Debug for JobRecord {
 /// One failed attempt of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct AttemptRecord {
+pub struct ErrorRecord {
     /// The attempt, the first being 1.
     pub attempt: i32,
     /// The generation under which it ran.
@@ -169,7 +169,7 @@ pub struct AttemptRecord {
     pub error: String,
 }
 
-impl From<ErrorRow> for AttemptRecord {
+impl From<ErrorRow> for ErrorRecord {
     fn from(row: ErrorRow) -> Self {
         Self {
             attempt: row.attempt,
@@ -230,7 +230,7 @@ pub fn job(conn: &mut impl AsBackend, schema: &Schema, id: i64) -> QueryResult<O
 /// # Errors
 ///
 /// The database's.
-pub fn attempts(conn: &mut impl AsBackend, schema: &Schema, id: i64) -> QueryResult<Vec<AttemptRecord>> {
+pub fn errors(conn: &mut impl AsBackend, schema: &Schema, id: i64) -> QueryResult<Vec<ErrorRecord>> {
     Ok(conn
         .as_backend()
         .job_errors(schema, id)?

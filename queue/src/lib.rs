@@ -188,21 +188,21 @@
 extern crate self as leasehold;
 
 mod schema;
-pub use schema::{Schema, SchemaNameError};
+pub use schema::Schema;
 
 mod name;
-mod panics;
-pub use name::NameError;
 
-mod migrate;
-pub use migrate::{MigrateError, MigrationSql, MigrationStatus, Migrations, PROGRAM, migrate};
+mod panics;
+
+pub mod migrate;
+pub use migrate::migrate;
 
 mod job;
 pub use job::{Backoff, Job};
 pub use leasehold_derive::Job;
 
 mod enqueue;
-pub use enqueue::{EnqueueError, EnqueueOptions, Enqueued, KEY_RETENTION, MAX_PAYLOAD_BYTES, MAX_PAYLOAD_DEPTH};
+pub use enqueue::{EnqueueError, EnqueueOptions, Enqueued};
 
 mod wake;
 
@@ -210,13 +210,12 @@ mod wake;
 mod claim;
 
 mod lease;
-pub use lease::{Fence, LeaseGuard, LeaseWatch, Receipt, Refusal};
+pub use lease::{LeaseGuard, LeaseWatch, Receipt, Refusal};
 
 mod handler;
 pub use handler::{Handler, JobError, Outcome};
 
 mod registry;
-pub use registry::RegistryError;
 
 mod commit;
 
@@ -240,7 +239,9 @@ mod sql;
     reason = "most of the seam is sealed and hidden; what is public has its documentation"
 )]
 mod backend;
-pub use backend::{AsBackend, Backend, Isolation, ServerError};
+pub use backend::{AsBackend, Backend, Isolation};
+
+pub mod error;
 
 #[doc(hidden)]
 #[path = "private.rs"]

@@ -18,7 +18,7 @@ const DEFAULT: &str = "leasehold";
 /// let schema = Schema::named("billing_jobs")?;
 /// assert_eq!(schema.name(), "billing_jobs");
 /// assert!(Schema::named("billing; drop table users").is_err());
-/// # Ok::<(), leasehold::SchemaNameError>(())
+/// # Ok::<(), leasehold::error::SchemaNameError>(())
 /// ```
 #[derive(Clone, Default)]
 pub struct Schema {

@@ -6,18 +6,18 @@ use std::time::Duration;
 use diesel::connection::{AnsiTransactionManager, TransactionManager};
 use diesel::result::Error;
 use leasehold::__private::Isolation;
-use leasehold::inspect::{self, AttemptRecord};
+use leasehold::inspect::{self, ErrorRecord};
 use leasehold::{Counts, Job, JobError, LeaseGuard, Outcome};
 
 use crate::support::*;
 
 /// The one failed attempt of a job that is ready again.
 #[track_caller]
-pub(crate) fn failed<D: TestDb>(db: &mut D, conn: &mut D::Connection, id: i64, counts: Counts) -> AttemptRecord {
+pub(crate) fn failed<D: TestDb>(db: &mut D, conn: &mut D::Connection, id: i64, counts: Counts) -> ErrorRecord {
     assert_eq!((counts.retried, counts.completed, counts.lost), (1, 0, 0));
     assert_eq!(standing(db, id), "ready generation=1 attempt=1");
     assert!(is_free(db, id));
-    let mut attempts = inspect::attempts(conn, &default_schema(), id).unwrap();
+    let mut attempts = inspect::errors(conn, &default_schema(), id).unwrap();
     assert_eq!(attempts.len(), 1);
     attempts.remove(0)
 }
@@ -98,7 +98,7 @@ conformance!(
             });
             assert_eq!((counts.completed, counts.ended(), counts.retried), (1, 1, 0));
             assert_eq!(standing(db, id), "completed generation=1 attempt=1");
-            assert!(inspect::attempts(&mut conn, &default_schema(), id).unwrap().is_empty());
+            assert!(inspect::errors(&mut conn, &default_schema(), id).unwrap().is_empty());
         }
         assert_eq!(written(db), [0, 1, 2]);
     }

@@ -5,8 +5,9 @@ use std::time::{Duration, SystemTime};
 
 use diesel::r2d2::{ConnectionManager, Pool};
 use diesel::result::Error;
+use leasehold::error::NameError;
 use leasehold::inspect::{self, State};
-use leasehold::{EnqueueError, EnqueueOptions, Enqueued, Job, NameError};
+use leasehold::{EnqueueError, EnqueueOptions, Enqueued, Job};
 use serde::{Deserialize, Serialize};
 
 use crate::support::*;
@@ -261,7 +262,7 @@ conformance!(
             write(tx, 1)?;
             let refused = Unserializable([((1, 2), 3)].into()).enqueue(tx);
             assert!(matches!(refused, Err(EnqueueError::Serialize { kind: "unserializable", .. })));
-            let refused = note("x".repeat(leasehold::MAX_PAYLOAD_BYTES)).enqueue(tx);
+            let refused = note("x".repeat(leasehold::EnqueueOptions::MAX_PAYLOAD_BYTES)).enqueue(tx);
             assert!(matches!(refused, Err(EnqueueError::PayloadTooLarge { kind: "note", bytes }) if bytes == 1024 * 1024 + 11));
             assert!(matches!(note("a\0b").enqueue(tx), Err(EnqueueError::PayloadNul { kind: "note" })));
             assert!(matches!(

@@ -2,7 +2,7 @@
 //! running any more; and what is refused changes nothing.
 
 use diesel::connection::{AnsiTransactionManager, TransactionManager};
-use leasehold::Fence;
+use leasehold::__private::Fence;
 
 use crate::support::*;
 

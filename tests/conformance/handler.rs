@@ -3,15 +3,15 @@
 use std::fmt;
 use std::time::Duration;
 
-use leasehold::inspect::{self, AttemptRecord};
+use leasehold::inspect::{self, ErrorRecord};
 use leasehold::testing::Runner;
 use leasehold::{Backoff, EnqueueOptions, Handler, Job, JobError, LeaseGuard, Outcome};
 use serde::{Deserialize, Serialize};
 
 use crate::support::*;
 
-fn attempts<C: Backend>(conn: &mut C, id: i64) -> Vec<AttemptRecord> {
-    inspect::attempts(conn, &default_schema(), id).unwrap()
+fn attempts<C: Backend>(conn: &mut C, id: i64) -> Vec<ErrorRecord> {
+    inspect::errors(conn, &default_schema(), id).unwrap()
 }
 
 /// How long a job that is put back waits.

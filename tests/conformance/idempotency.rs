@@ -79,7 +79,7 @@ conformance!(
         let hour = Duration::from_secs(3600);
         note("a").enqueue_with(&mut conn, &keyed("week")).unwrap();
         let kept = from_now(db, "leasehold.unique_keys", "expires_at", "expires_at IS NOT NULL");
-        assert!(is_about(kept, leasehold::KEY_RETENTION));
+        assert!(is_about(kept, leasehold::EnqueueOptions::KEY_RETENTION));
         db.set_time("leasehold.unique_keys", "expires_at", -1, "expires_at IS NOT NULL");
         let again = note("b")
             .enqueue_with(&mut conn, &keyed("week").remember_key(hour))

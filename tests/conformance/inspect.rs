@@ -67,7 +67,7 @@ conformance!(
             conn.move_run_at(&default_schema(), id, 0).unwrap();
         }
         run_new(&mut conn, |_, _| Err(JobError::retry("another job's")));
-        let attempts = inspect::attempts(&mut conn, &default_schema(), id).unwrap();
+        let attempts = inspect::errors(&mut conn, &default_schema(), id).unwrap();
         let told: Vec<_> = attempts
             .iter()
             .map(|attempt| (attempt.attempt, attempt.error.as_str()))
@@ -76,7 +76,7 @@ conformance!(
         assert!(attempts.windows(2).all(|two| two[0].at <= two[1].at));
         let age = SystemTime::now().duration_since(attempts[2].at).unwrap();
         assert!(age < Duration::from_secs(10), "{age:?}");
-        assert!(inspect::attempts(&mut conn, &default_schema(), 999).unwrap().is_empty());
+        assert!(inspect::errors(&mut conn, &default_schema(), 999).unwrap().is_empty());
     }
 );
 

@@ -4,9 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use leasehold::testing::Runner;
-use leasehold::{
-    EnqueueError, EnqueueOptions, Handler, Job, LeaseGuard, MAX_PAYLOAD_BYTES, MAX_PAYLOAD_DEPTH, Outcome, inspect,
-};
+use leasehold::{EnqueueError, EnqueueOptions, Handler, Job, LeaseGuard, Outcome, inspect};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde::{Deserialize, Serialize};
@@ -101,8 +99,8 @@ conformance!(
         let nested = |depth: usize| (0..depth).fold(json!(null), |inner, _| json!([inner]));
         let sized = |bytes: usize| json!("é".repeat((bytes - 2) / 2));
         let kept = [
-            Any(sized(MAX_PAYLOAD_BYTES)),
-            Any(nested(MAX_PAYLOAD_DEPTH)),
+            Any(sized(EnqueueOptions::MAX_PAYLOAD_BYTES)),
+            Any(nested(EnqueueOptions::MAX_PAYLOAD_DEPTH)),
             Any(json!("\\u0000")),
         ];
         for job in &kept {
@@ -111,9 +109,11 @@ conformance!(
         let (seen, _) = drain::<_, Any>(&mut conn);
         assert!(seen == kept);
 
-        let refused = Any(sized(MAX_PAYLOAD_BYTES + 2)).enqueue(&mut conn);
-        assert!(matches!(refused, Err(EnqueueError::PayloadTooLarge { bytes, .. }) if bytes == MAX_PAYLOAD_BYTES + 2));
-        let refused = Any(nested(MAX_PAYLOAD_DEPTH + 1)).enqueue(&mut conn);
+        let refused = Any(sized(EnqueueOptions::MAX_PAYLOAD_BYTES + 2)).enqueue(&mut conn);
+        assert!(
+            matches!(refused, Err(EnqueueError::PayloadTooLarge { bytes, .. }) if bytes == EnqueueOptions::MAX_PAYLOAD_BYTES + 2)
+        );
+        let refused = Any(nested(EnqueueOptions::MAX_PAYLOAD_DEPTH + 1)).enqueue(&mut conn);
         assert!(matches!(refused, Err(EnqueueError::PayloadTooDeep { kind: "any" })));
         for nul in [json!("\0"), json!({ "a\0": 1 }), json!(["\\\0"])] {
             let refused = Any(nul).enqueue(&mut conn);
@@ -220,7 +220,7 @@ conformance!(
             assert_eq!(job.state, inspect::State::Discarded);
             assert!(job.reason.as_ref().unwrap().starts_with(reason), "{:?}", job.reason);
             assert!(job.payload.starts_with(r#"{"address":"#), "{}", job.payload);
-            let attempts = inspect::attempts(&mut conn, &default_schema(), id).unwrap();
+            let attempts = inspect::errors(&mut conn, &default_schema(), id).unwrap();
             assert_eq!(attempts.len(), 1);
             assert_eq!(Some(&attempts[0].error), job.reason.as_ref());
         }

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use leasehold::__private::Fence;
 use leasehold::inspect::{self, Cancel};
+use leasehold::migrate::Migrations;
 use leasehold::testing::Runner;
-use leasehold::{Counts, EnqueueOptions, Enqueued, Fence, Job, JobError, LeaseGuard, Migrations, Outcome, Schema};
+use leasehold::{Counts, EnqueueOptions, Enqueued, Job, JobError, LeaseGuard, Outcome, Schema};
 
 use crate::support::*;
 
@@ -20,6 +22,11 @@ fn three<D: TestDb>(db: &mut D) -> (D::Connection, [Schema; 3]) {
         Migrations::in_schema(schema).up(&mut conn).unwrap();
     }
     (conn, schemas)
+}
+
+fn table_of(schema: &Schema, table: &str, backend: &str) -> std::string::String {
+    let separator = if backend == "postgres" { "." } else { "_" };
+    format!("{}{separator}{table}", schema.name())
 }
 
 /// How many jobs each schema has, ended ones included.
@@ -55,6 +62,11 @@ conformance!(
             Job::enqueue_all(&notes, &mut conn, &options).unwrap();
         }
         assert_eq!(totals(&mut conn, &schemas), [1, 2, 3]);
+        let serves = [served("default", "note", 1)];
+        let waiting = schemas
+            .each_ref()
+            .map(|schema| conn.waiting(schema, &serves, 10).unwrap().ready);
+        assert_eq!(waiting, [1, 2, 3]);
         for (number, schema) in schemas.iter().enumerate() {
             let counts = run_in(&mut conn, schema, |note, lease| {
                 assert_eq!(note.text, schema.name());
@@ -74,8 +86,7 @@ conformance!(
             note("x")
                 .enqueue_with(&mut conn, &EnqueueOptions::new().schema(schema))
                 .unwrap();
-            let separator = if Db::BACKEND == "postgres" { "." } else { "_" };
-            let table = format!("{}{separator}jobs", schema.name());
+            let table = table_of(schema, "jobs", Db::BACKEND);
             assert_eq!(db.integer(&format!("SELECT count(*) FROM {table}")), 1);
         }
     }
@@ -190,7 +201,7 @@ conformance!(
         for (name, statement) in statements {
             for schema in &schemas {
                 while let Some(job) = conn.open_jobs(schema, "note").unwrap().first() {
-                    conn.cancel(schema, job.id, true, "next").unwrap();
+                    assert_eq!(conn.cancel(schema, job.id, true, "next").unwrap(), 1, "before {name}");
                 }
             }
             let fences = claimed_in(&mut conn, &schemas);
@@ -219,9 +230,40 @@ conformance!(
             assert_eq!(again, Enqueued::Existing { id: first.id() });
         }
         assert_eq!(totals(&mut conn, &schemas), [2, 5, 8]);
-        db.set_time("leasehold.unique_keys", "expires_at", -1000, "job_id > 0");
-        assert_eq!(conn.sweep_keys(&schemas[1], 10).unwrap(), 0);
-        assert_eq!(conn.sweep_keys(&schemas[0], 10).unwrap(), 1);
+        // Expired in the second one alone, and there alone it is free again.
+        let table = table_of(&schemas[1], "unique_keys", Db::BACKEND);
+        db.set_time(&table, "expires_at", -1000, "job_id > 0");
+        for (schema, is_free) in schemas.iter().zip([false, true, false]) {
+            let keyed = EnqueueOptions::new().schema(schema).idempotency_key("key");
+            assert_eq!(note("keyed").enqueue_with(&mut conn, &keyed).unwrap().is_new(), is_free);
+        }
+        db.set_time(&table, "expires_at", -1000, "job_id > 0");
+        assert_eq!(conn.sweep_keys(&schemas[0], 10).unwrap(), 0);
+        assert_eq!(conn.sweep_keys(&schemas[1], 10).unwrap(), 1);
+    }
+);
+
+conformance!(
+    fn worker_processes_show_themselves_in_their_own_schema(db: &mut Db) {
+        let (mut conn, schemas) = three(db);
+        let worker = WorkerRow {
+            id: uuid::Uuid::new_v4(),
+            host: "host".to_owned(),
+            pid: 1,
+            threads: 1,
+            queues: Vec::new(),
+        };
+        let mut shown = |schema: &Schema| {
+            db.integer(&format!(
+                "SELECT count(*) FROM {}",
+                table_of(schema, "workers", Db::BACKEND)
+            ))
+        };
+        conn.show_worker(&schemas[1], &worker).unwrap();
+        assert_eq!(schemas.each_ref().map(&mut shown), [0, 1, 0]);
+        conn.show_worker(&schemas[0], &worker).unwrap();
+        conn.hide_worker(&schemas[1], worker.id).unwrap();
+        assert_eq!(schemas.each_ref().map(&mut shown), [1, 0, 0]);
     }
 );
 
@@ -232,7 +274,7 @@ conformance!(
         let options = EnqueueOptions::new().schema(billing);
         let id = note("x").enqueue_with(&mut conn, &options).unwrap().id();
         run_in(&mut conn, billing, |_, _| Err(JobError::retry("first")));
-        assert_eq!(inspect::attempts(&mut conn, billing, id).unwrap()[0].error, "first");
+        assert_eq!(inspect::errors(&mut conn, billing, id).unwrap()[0].error, "first");
         conn.move_run_at(billing, id, 0).unwrap();
         let counts = run_in(&mut conn, billing, |_, lease| {
             lease.strict().commit(|tx| Ok(write(tx, 1)?))

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use leasehold::__private::Fence;
+use leasehold::Job;
 use leasehold::inspect;
-use leasehold::{Fence, Job};
 
 use crate::fence::put_back;
 use crate::support::*;
@@ -228,7 +229,7 @@ conformance!(
             conn.put_back(&default_schema(), &fence, &how(number)).unwrap();
         }
         let kept = |conn: &mut Connection| {
-            let attempts = inspect::attempts(conn, &default_schema(), id).unwrap();
+            let attempts = inspect::errors(conn, &default_schema(), id).unwrap();
             let numbers: Vec<u32> = attempts.iter().map(|attempt| attempt.error.parse().unwrap()).collect();
             numbers
         };
@@ -246,7 +247,7 @@ conformance!(
         .unwrap();
         assert_eq!(kept(&mut conn), (5..=104).collect::<Vec<_>>());
         assert_eq!(
-            inspect::attempts(&mut conn, &default_schema(), other.id).unwrap().len(),
+            inspect::errors(&mut conn, &default_schema(), other.id).unwrap().len(),
             1
         );
     }

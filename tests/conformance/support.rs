@@ -4,9 +4,10 @@ use std::time::Duration;
 
 pub(crate) use diesel::Connection as _;
 pub(crate) use diesel::connection::SimpleConnection as _;
+use leasehold::__private::Fence;
 pub(crate) use leasehold::__private::*;
 use leasehold::testing::Runner;
-use leasehold::{Counts, EnqueueOptions, Fence, Handler, Job, LeaseGuard, Outcome, Schema, migrate};
+use leasehold::{Counts, EnqueueOptions, Handler, Job, LeaseGuard, Outcome, Schema, migrate};
 pub(crate) use leasehold_tests::{TestDb, conformance};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;

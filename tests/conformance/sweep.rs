@@ -1,7 +1,8 @@
 //! Sweep: expired leases are taken back, each row by its own fate.
 
 use diesel::result::Error;
-use leasehold::{EnqueueOptions, Fence, Job};
+use leasehold::__private::Fence;
+use leasehold::{EnqueueOptions, Job};
 
 use crate::support::*;
 

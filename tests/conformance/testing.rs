@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use leasehold::error::RegistryError;
 use leasehold::testing::{self, Runner, RunnerError};
-use leasehold::{EnqueueOptions, Handler, Job, LeaseGuard, Outcome, RegistryError, assert_enqueued};
+use leasehold::{EnqueueOptions, Handler, Job, LeaseGuard, Outcome, assert_enqueued};
 use serde::{Deserialize, Serialize};
 
 use crate::support::*;

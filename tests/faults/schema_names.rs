@@ -1,4 +1,5 @@
-use leasehold::{EnqueueOptions, Job, Migrations, Schema};
+use leasehold::migrate::Migrations;
+use leasehold::{EnqueueOptions, Job, Schema};
 use leasehold_tests::postgres::database;
 
 use crate::probe::*;

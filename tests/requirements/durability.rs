@@ -1,7 +1,8 @@
 //! A generation alone is not a fence: what a database forgets, it gives out again.
 
+use leasehold::__private::Fence;
 use leasehold::__private::*;
-use leasehold::{Fence, Refusal, Schema};
+use leasehold::{Refusal, Schema};
 
 use crate::jobs::{claim, complete, enqueue};
 use crate::story::{How, commit_in_worker};

@@ -1,7 +1,8 @@
 //! Every write of a worker presents its fence.
 
+use leasehold::__private::Fence;
 use leasehold::__private::*;
-use leasehold::{Backend, Fence, Refusal, Schema};
+use leasehold::{Backend, Refusal, Schema};
 use leasehold_tests::{TestDb, conformance};
 use uuid::Uuid;
 

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::result::{DatabaseErrorKind, Error};
+use leasehold::__private::Fence;
 use leasehold::__private::*;
-use leasehold::{Backend, Fence, Handler, Isolation, Job, LeaseGuard, Outcome, Schema, Worker};
+use leasehold::{Backend, Handler, Isolation, Job, LeaseGuard, Outcome, Schema, Worker};
 use leasehold_tests::{TestDb, conformance};
 
 #[cfg(feature = "postgres")]

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use diesel::connection::{AnsiTransactionManager, TransactionManager};
 use diesel::result::QueryResult;
+use leasehold::__private::Fence;
 use leasehold::__private::{self as private, *};
-use leasehold::{Backend, Fence, Isolation, Schema};
+use leasehold::{Backend, Isolation, Schema};
 use leasehold_tests::{TestDb, eventually};
 use uuid::Uuid;
 

@@ -1,8 +1,9 @@
 //! Ways to change a row that somebody else changes, too; and what a plain insert of a job means.
 
 use leasehold::__private::*;
+use leasehold::error::ServerError;
 #[cfg(feature = "postgres")]
-use leasehold::{Backend, Handler, Job, LeaseGuard, Outcome, ServerError, StartError, Worker};
+use leasehold::{Backend, Handler, Job, LeaseGuard, Outcome, StartError, Worker};
 use leasehold_tests::{TestDb, conformance};
 
 use crate::jobs::{claim, migrated};

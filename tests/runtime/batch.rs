@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::unbounded;
 use leasehold::{EnqueueOptions, Job, Worker};
 use leasehold_tests::jobs::{App, HOUR, Note, SOON, Step, Then, app, claim_and_die, finish, job, prepare};
-use leasehold_tests::{TestDb, conformance};
+use leasehold_tests::{TestDb, conformance, eventually};
 
 conformance!(
     fn the_summary_counts_what_became_of_the_jobs(db: &mut Db) {
@@ -75,6 +75,9 @@ conformance!(
                     break;
                 }
             }
+            // It looks four times a second, and goes on.
+            let since = Instant::now();
+            eventually(SOON, "some looks", || since.elapsed() > Duration::from_millis(1500));
             assert!(!run.is_finished());
             assert!(finish(&mut conn, &fence));
             run.join().unwrap()

@@ -27,7 +27,7 @@ conformance!(
         assert!(second.generation > late.generation);
         assert!(late.watch.is_lost());
         assert_eq!(running.stuck(), 1);
-        let [error] = &inspect::attempts(&mut conn, &Schema::default(), id).unwrap()[..] else {
+        let [error] = &inspect::errors(&mut conn, &Schema::default(), id).unwrap()[..] else {
             panic!("one attempt has failed");
         };
         assert_eq!((error.cause.as_str(), error.attempt), ("timeout", 1));

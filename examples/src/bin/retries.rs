@@ -63,7 +63,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
         let schema = Schema::default();
         let state = inspect::job(&mut conn, &schema, id)?.map(|job| job.state.as_str());
-        let kept = inspect::attempts(&mut conn, &schema, id)?;
+        let kept = inspect::errors(&mut conn, &schema, id)?;
         println!("  it is {}; errors kept: {}", state.unwrap_or("gone"), kept.len());
     }
     Ok(())

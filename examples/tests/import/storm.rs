@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use diesel::connection::SimpleConnection;
 use leasehold_tests::{TestDb, conformance, eventually};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use crate::program::{Folder, command, generated_records, records, run, said, start};
 
@@ -39,17 +39,21 @@ fn stop<D: TestDb>(db: &D, process: Pid) {
         "it is stopped outside of a transaction",
         || {
             kill_process(process, Signal::STOP).expect("the program takes signals");
-            let free = D::BACKEND != "sqlite"
-                || db
-                    .connect()
-                    .batch_execute("PRAGMA busy_timeout = 20; BEGIN IMMEDIATE; ROLLBACK")
-                    .is_ok();
+            // The signal is sent, and its threads go on for a moment.
+            waitpid(Some(process), WaitOptions::UNTRACED).expect("the program stops");
+            let free = D::BACKEND != "sqlite" || may_write(&mut db.connect());
             if !free {
                 kill_process(process, Signal::CONT).expect("the program takes signals");
             }
             free
         },
     );
+}
+
+/// Whether the write lock of SQLite is free.
+fn may_write(conn: &mut impl SimpleConnection) -> bool {
+    conn.batch_execute("PRAGMA busy_timeout = 20; BEGIN IMMEDIATE; ROLLBACK")
+        .is_ok()
 }
 
 conformance! {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use sha2::{Digest, Sha256};
 
-use super::{EnqueueError, EnqueueOptions, Enqueued, KEY_RETENTION};
+use super::{EnqueueError, EnqueueOptions, Enqueued};
 use crate::backend::{Backend, KeyHolder, NewJob, NewKey};
 
 /// Takes the keys of freshly inserted jobs, and withdraws those jobs whose keys are another's.
@@ -85,7 +85,7 @@ fn conflict(key: &NewKey, holders: &[KeyHolder]) -> Option<Result<i64, EnqueueEr
 
 fn keys(row: &NewJob, job_id: i64, options: &EnqueueOptions) -> Vec<NewKey> {
     let fingerprint = sha256(&[row.kind, &row.payload]);
-    let remember = options.remember_key.unwrap_or(KEY_RETENTION);
+    let remember = options.remember_key.unwrap_or(EnqueueOptions::KEY_RETENTION);
     let keep_ms = Some(
         i64::try_from(remember.as_millis())
             .unwrap_or(i64::MAX)

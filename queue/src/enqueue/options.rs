@@ -6,9 +6,6 @@ use super::EnqueueError;
 use crate::backend::RunAt;
 use crate::schema::Schema;
 
-/// How long idempotency keys are remembered unless [`EnqueueOptions::remember_key`] says otherwise: a week.
-pub const KEY_RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
-
 /// What a single enqueue sets differently from its kind.
 ///
 /// ```
@@ -50,6 +47,15 @@ pub struct EnqueueOptions {
 }
 
 impl EnqueueOptions {
+    /// The largest payload, in bytes of JSON.
+    pub const MAX_PAYLOAD_BYTES: usize = super::MAX_PAYLOAD_BYTES;
+
+    /// The deepest nesting of a payload, in levels; the decoder refuses more than 127.
+    pub const MAX_PAYLOAD_DEPTH: usize = super::MAX_PAYLOAD_DEPTH;
+
+    /// How long an idempotency key is remembered unless [`EnqueueOptions::remember_key`] says otherwise: a week.
+    pub const KEY_RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
+
     /// The settings of the kind.
     #[must_use]
     pub fn new() -> Self {
@@ -106,7 +112,7 @@ impl EnqueueOptions {
         self
     }
 
-    /// How long the idempotency key is remembered, from its enqueue on; [`KEY_RETENTION`] by default.
+    /// How long the idempotency key is remembered, from its enqueue on; [`EnqueueOptions::KEY_RETENTION`] by default.
     #[must_use]
     pub fn remember_key(mut self, retention: Duration) -> Self {
         self.remember_key = Some(retention);

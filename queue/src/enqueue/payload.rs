@@ -3,10 +3,10 @@
 use super::EnqueueError;
 
 /// The largest payload, in bytes of JSON.
-pub const MAX_PAYLOAD_BYTES: usize = 1024 * 1024;
+pub(super) const MAX_PAYLOAD_BYTES: usize = 1024 * 1024;
 
 /// The deepest nesting of a payload; the decoder refuses more than 127.
-pub const MAX_PAYLOAD_DEPTH: usize = 100;
+pub(super) const MAX_PAYLOAD_DEPTH: usize = 100;
 
 /// Walks the JSON text once: its length, its depth, and NUL characters in texts.
 pub(super) fn check_payload(kind: &'static str, json: &str) -> Result<(), EnqueueError> {

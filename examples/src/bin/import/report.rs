@@ -69,7 +69,7 @@ fn why_not<C: Tables>(conn: &mut C, id: i64) -> QueryResult<String> {
     Ok(match (job.state, job.reason) {
         (State::Completed, _) => "imported, and replaced by newer content since".to_owned(),
         (State::Discarded | State::Cancelled, Some(reason)) => reason,
-        _ => match inspect::attempts(conn, &schema, id)?.pop() {
+        _ => match inspect::errors(conn, &schema, id)?.pop() {
             Some(last) => format!("not yet imported, the last attempt failed: {}", last.error),
             None => "not yet imported: run this again".to_owned(),
         },
