@@ -176,9 +176,6 @@ fn insert_alone<C: Backend>(
     if !has_keys(rows) && rows.len() <= CHUNK {
         return insert_all(rows, conn, options, &mut Vec::new());
     }
-    if conn.is_in_hidden_transaction()? {
-        return insert_in_transaction(rows, conn, options);
-    }
     conn.begin_write()?;
     match insert_all(rows, conn, options, &mut Vec::new()) {
         Ok(enqueued) => {

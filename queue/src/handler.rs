@@ -4,8 +4,6 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
-use diesel::result::DatabaseErrorKind;
-
 use crate::backend::Backend;
 use crate::job::Job;
 use crate::lease::{LeaseGuard, Receipt, Refusal};
@@ -84,6 +82,8 @@ pub struct JobError {
     pub(crate) kind: JobErrorKind,
     text: String,
     pub(crate) source: Source,
+    /// It comes from a transaction that was begun to read only: that it takes no writes says nothing about the server.
+    pub(crate) of_a_read: bool,
 }
 
 /// The error behind a [`JobError`], if there is one. The runtime's threads drop it, so its drop must not end them.
@@ -142,16 +142,6 @@ impl JobError {
         Self::new(JobErrorKind::Away, format!("the database is away: {why}"))
     }
 
-    /// Of a transaction that was begun to read only: that it takes no writes says nothing about the server.
-    pub(crate) fn of_a_read(mut self) -> Self {
-        if let Some(diesel::result::Error::DatabaseError(DatabaseErrorKind::ReadOnlyTransaction, _)) =
-            self.downcast_ref()
-        {
-            self.source = Source::default();
-        }
-        self
-    }
-
     pub(crate) fn unresolved(why: impl fmt::Display) -> Self {
         Self::new(JobErrorKind::Unresolved, why)
     }
@@ -161,6 +151,7 @@ impl JobError {
             kind,
             text: why.to_string(),
             source: Source::default(),
+            of_a_read: false,
         }
     }
 

@@ -193,7 +193,12 @@ impl<'j, C: Backend> LeaseGuard<'j, C> {
             });
             self.slot.give_back(answer.is_err());
             match answer {
-                Ok(answer) => return answer.map_err(JobError::of_a_read),
+                Ok(answer) => {
+                    return answer.map_err(|mut error| {
+                        error.of_a_read = true;
+                        error
+                    });
+                }
                 // The pool's connection was dead before the reads began.
                 Err(_) if reads.is_some() => continue,
                 Err(error) => return Err(error.into()),

@@ -127,7 +127,7 @@ fn is_away(error: &JobError) -> bool {
         "terminating connection due to immediate shutdown command",
         "terminating connection because of crash of another server process",
     ];
-    if error.kind != (JobErrorKind::Retry { after: None }) {
+    if error.of_a_read || error.kind != (JobErrorKind::Retry { after: None }) {
         return false;
     }
     match error.downcast_ref() {

@@ -12,6 +12,10 @@ mod encodings;
 mod extreme_settings;
 mod hidden_transaction;
 #[cfg(feature = "postgres")]
+mod locked_tables;
+#[cfg(feature = "postgres")]
+mod odd_defaults;
+#[cfg(feature = "postgres")]
 mod pool_of_stuck_handlers;
 #[cfg(feature = "postgres")]
 mod schema_names;

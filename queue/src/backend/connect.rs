@@ -29,9 +29,11 @@ pub trait Connect: Sized {
     /// upgrades later fails when another one wrote in between.
     fn begin_write(&mut self) -> QueryResult<()>;
 
-    /// Whether a transaction is open of which Diesel does not know, because it was begun by a raw `BEGIN`: to begin and
-    /// commit one of ours would commit it.
-    fn is_in_hidden_transaction(&mut self) -> QueryResult<bool>;
+    /// Runs what may wait for a table's lock only for a moment, outside of any transaction: the heartbeat uses the same
+    /// connection.
+    fn briefly<T>(&mut self, work: impl FnOnce(&mut Self) -> QueryResult<T>) -> QueryResult<T> {
+        work(self)
+    }
 
     /// Begins a short transaction in which a row is read under its lock; waits one second for it at the most.
     fn begin_resolve(&mut self) -> QueryResult<()>;

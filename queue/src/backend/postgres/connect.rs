@@ -4,7 +4,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender};
 use diesel::connection::{AnsiTransactionManager, CacheSize, Connection, SimpleConnection, TransactionManager};
 use diesel::result::{ConnectionError, QueryResult};
-use diesel::sql_types::{Bool, Integer, Nullable, Text};
+use diesel::sql_types::{Integer, Nullable, Text};
 use diesel::{ConnectionResult, PgConnection, QueryableByName, RunQueryDsl};
 
 use super::conninfo::with_limits;
@@ -55,12 +55,6 @@ struct Server {
     full_page_writes: Option<String>,
     #[diesel(sql_type = Nullable<Text>)]
     synchronous_commit: Option<String>,
-}
-
-#[derive(QueryableByName)]
-struct YesOrNo {
-    #[diesel(sql_type = Bool)]
-    yes: bool,
 }
 
 impl Connect for PgConnection {
@@ -134,22 +128,27 @@ impl Connect for PgConnection {
             Some(Isolation::Serializable) => " ISOLATION LEVEL SERIALIZABLE",
         };
         let idle = millis(settings.idle_in_transaction);
-        // In a transaction that a raw BEGIN left open, the server refuses this mode after the first statement. A plain BEGIN
-        // would go on with it, and our COMMIT would commit what somebody else has written there.
+        // Not deferrable, as in `begin_write`.
         let begin =
             format!("BEGIN{level} NOT DEFERRABLE; {MARK}; SET LOCAL idle_in_transaction_session_timeout = {idle}");
         AnsiTransactionManager::begin_transaction_sql(self, &begin)
     }
 
     fn begin_write(&mut self) -> QueryResult<()> {
+        // In a transaction of which Diesel does not know (a raw BEGIN) the server refuses NOT DEFERRABLE after the first
+        // statement. A plain BEGIN would only warn, and our COMMIT would commit what somebody else has written there.
         // An enqueue that met a key looks again for its holder, and must see what was committed meanwhile.
-        AnsiTransactionManager::begin_transaction_sql(self, "BEGIN ISOLATION LEVEL READ COMMITTED")
+        AnsiTransactionManager::begin_transaction_sql(self, "BEGIN ISOLATION LEVEL READ COMMITTED NOT DEFERRABLE")
     }
 
-    fn is_in_hidden_transaction(&mut self) -> QueryResult<bool> {
-        // The first statement of a transaction starts it; a later one does not.
-        const IS_LATER: &str = "SELECT pg_catalog.transaction_timestamp() < pg_catalog.statement_timestamp() AS yes";
-        Ok(depth(self)? == 0 && Sql(IS_LATER, ()).get_result::<YesOrNo>(self)?.yes)
+    fn briefly<T>(&mut self, work: impl FnOnce(&mut Self) -> QueryResult<T>) -> QueryResult<T> {
+        let begin = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '200ms'";
+        AnsiTransactionManager::begin_transaction_sql(self, begin)?;
+        let done = work(self).and_then(|value| AnsiTransactionManager::commit_transaction(self).map(|()| value));
+        if done.is_err() {
+            roll_back_to(self, 0);
+        }
+        done
     }
 
     fn begin_resolve(&mut self) -> QueryResult<()> {

@@ -1,4 +1,6 @@
-use diesel::result::{OptionalExtension, QueryResult};
+use std::ops::RangeInclusive;
+
+use diesel::result::QueryResult;
 use diesel::sql_types::BigInt;
 use diesel::{PgConnection, RunQueryDsl};
 
@@ -10,9 +12,7 @@ use crate::sql::{Id, Sql, bind};
 // its numbers is left out, for it would fail the sweep of its neighbours. The generation grows at once, so the old owner
 // is refused even before somebody claims the job. One that was asked to stop does not run again, and one that began and
 // has used up its attempts may be what kills its worker.
-macro_rules! sweep {
-    ($which:literal) => {
-        concat!(
+const SWEEP: &str = concat!(
     "WITH expired AS MATERIALIZED (
         SELECT id, generation, lease_token, attempt, begun, CASE
             WHEN begun AND attempt >= max_attempts THEN 'discarded'
@@ -20,9 +20,8 @@ macro_rules! sweep {
             ELSE 'ready' END AS fate
         FROM leasehold.jobs
         WHERE worker IS NOT NULL AND state = 'running' AND lease_until <= pg_catalog.clock_timestamp()
-          AND generation < 9223372036854775806",
-    $which,
-    "
+          AND generation < 9223372036854775806
+          AND id BETWEEN $2 AND $3
         ORDER BY id LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED
     ),
     ready AS (
@@ -53,12 +52,7 @@ macro_rules! sweep {
     SELECT id, queue, kind, attempt, generation, state FROM ready
     UNION ALL
     SELECT id, queue, kind, attempt, generation, state FROM moved"
-        )
-    };
-}
-
-const SWEEP: &str = sweep!("");
-const SWEEP_ONE: &str = sweep!(" AND id = $2");
+);
 
 const EXPIRED: &str = "
     SELECT id FROM leasehold.jobs
@@ -75,9 +69,19 @@ const SWEEP_KEYS: &str = "
     ))
 ";
 
+/// Of all jobs, or of one.
+fn sweep(conn: &mut PgConnection, schema: &Schema, limit: i64, ids: RangeInclusive<i64>) -> QueryResult<Vec<Swept>> {
+    let binds = (
+        bind::<BigInt, _>(limit),
+        bind::<BigInt, _>(*ids.start()),
+        bind::<BigInt, _>(*ids.end()),
+    );
+    Sql(schema.render(SWEEP), binds).load(conn)
+}
+
 impl SweepStatements for PgConnection {
     fn sweep(&mut self, schema: &Schema, limit: i64) -> QueryResult<Vec<Swept>> {
-        Sql(schema.render(SWEEP), (bind::<BigInt, _>(limit),)).load(self)
+        sweep(self, schema, limit, i64::MIN..=i64::MAX)
     }
 
     fn expired(&mut self, schema: &Schema, limit: i64) -> QueryResult<Vec<i64>> {
@@ -86,8 +90,7 @@ impl SweepStatements for PgConnection {
     }
 
     fn sweep_one(&mut self, schema: &Schema, id: i64) -> QueryResult<Option<Swept>> {
-        let binds = (bind::<BigInt, _>(1), bind::<BigInt, _>(id));
-        Sql(schema.render(SWEEP_ONE), binds).get_result(self).optional()
+        Ok(sweep(self, schema, 1, id..=id)?.pop())
     }
 
     fn sweep_keys(&mut self, schema: &Schema, limit: i64) -> QueryResult<usize> {

@@ -159,17 +159,6 @@ impl Connect for SqliteConnection {
         begin_immediate(self)
     }
 
-    fn is_in_hidden_transaction(&mut self) -> QueryResult<bool> {
-        if depth(self)? > 0 {
-            return Ok(false);
-        }
-        match self.batch_execute("BEGIN") {
-            Ok(()) => self.batch_execute("ROLLBACK").map(|()| false),
-            Err(Error::DatabaseError(_, info)) if info.message().contains("within a transaction") => Ok(true),
-            Err(error) => Err(error),
-        }
-    }
-
     fn begin_resolve(&mut self) -> QueryResult<()> {
         with_busy_timeout(self, |timeout| timeout.min(1000), begin_immediate)?
     }

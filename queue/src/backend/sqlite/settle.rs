@@ -38,7 +38,8 @@ const DELETE_KEYS: &str = "
 const PUT_BACK: &str = "
     UPDATE leasehold_jobs SET state = 'ready', generation = generation + $4, attempt = max(attempt - $5, 0),
         run_at = $7 + $6, scheduled = ($6 > 0), lease_until = NULL, worker = NULL, begun = 0
-    WHERE id = $1 AND generation = $2 AND lease_token = $3 AND state = 'running' AND ($5 OR cancel_requested_at IS NULL)
+    WHERE id = $1 AND generation = $2 AND lease_token = $3 AND state = 'running'
+        AND max($5, cancel_requested_at IS NULL) = 1
 ";
 
 const RECORD_ERRORS: &str = "
