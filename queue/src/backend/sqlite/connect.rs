@@ -35,7 +35,8 @@ const SERVER: &str = "
 ";
 const DATABASE_FILE: &str = "SELECT file AS text FROM pragma_database_list WHERE name = 'main'";
 const JOURNAL_MODE: &str = "SELECT journal_mode AS text FROM pragma_journal_mode";
-const BUSY_TIMEOUT: &str = "SELECT timeout AS number FROM pragma_busy_timeout";
+/// As a statement of its own it takes no lock; a query of the function of that name would read the schema first.
+const BUSY_TIMEOUT: &str = "PRAGMA busy_timeout";
 /// Not by the function of the same name, which parses the PRAGMA anew each time.
 const DATA_VERSION: &str = "PRAGMA data_version";
 
@@ -64,9 +65,9 @@ struct DataVersion {
 }
 
 #[derive(QueryableByName)]
-struct OneNumber {
+struct BusyTimeout {
     #[diesel(sql_type = BigInt)]
-    number: i64,
+    timeout: i64,
 }
 
 /// Does `work` with another busy timeout than the connection's own, in milliseconds.
@@ -75,7 +76,7 @@ pub(super) fn with_busy_timeout<T>(
     change: impl FnOnce(i64) -> i64,
     work: impl FnOnce(&mut SqliteConnection) -> T,
 ) -> QueryResult<T> {
-    let before = Sql(BUSY_TIMEOUT, ()).get_result::<OneNumber>(conn)?.number;
+    let before = Sql(BUSY_TIMEOUT, ()).get_result::<BusyTimeout>(conn)?.timeout;
     let during = change(before);
     if during == before {
         return Ok(work(conn));
