@@ -1,8 +1,5 @@
 //! Cancel: softly, as a request to a running job, and at once.
 
-use std::time::Duration;
-
-use diesel::connection::{AnsiTransactionManager, TransactionManager};
 use leasehold::Job;
 use leasehold::inspect::{self, Cancel};
 
@@ -69,12 +66,13 @@ conformance!(
         conn.begin_write().unwrap();
         let fence = claim_notes(&mut conn)[0];
         let waiting = std::thread::spawn(move || other.cancel(&default_schema(), id, true, "stop").unwrap());
-        leasehold_tests::eventually(Duration::from_secs(20), "the cancel waits", || {
+        leasehold_tests::eventually(std::time::Duration::from_secs(20), "the cancel waits", || {
             db.integer(
                 "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
             ) == 1
         });
-        AnsiTransactionManager::commit_transaction(&mut conn).unwrap();
+        use diesel::connection::TransactionManager;
+        diesel::connection::AnsiTransactionManager::commit_transaction(&mut conn).unwrap();
         assert_eq!(waiting.join().unwrap(), 1);
         assert_eq!(standing(db, id), "cancelled generation=2 attempt=1: stop");
         assert!(conn.finish(&default_schema(), &[fence]).unwrap().is_empty());

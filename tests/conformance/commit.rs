@@ -7,7 +7,7 @@ use diesel::connection::{AnsiTransactionManager, TransactionManager};
 use diesel::result::Error;
 use leasehold::__private::Isolation;
 use leasehold::inspect::{self, ErrorRecord};
-use leasehold::{Counts, Job, JobError, LeaseGuard, Outcome};
+use leasehold::{Counts, Job, JobError};
 
 use crate::support::*;
 
@@ -149,31 +149,31 @@ conformance!(
     }
 );
 
-/// Commits at an isolation level, with a write of another session in the first runs of the closure.
-fn conflicting<'j, C: Backend>(
-    lease: LeaseGuard<'j, C>,
-    isolation: Isolation,
-    runs: &Cell<u32>,
-    conflicts: u32,
-    other: &RefCell<C>,
-) -> Outcome<'j> {
-    lease.commit_retrying(isolation, |tx| {
-        runs.set(runs.get() + 1);
-        // The snapshot is taken by the first statement.
-        tx.batch_execute("SELECT * FROM written")?;
-        if runs.get() <= conflicts {
-            other
-                .borrow_mut()
-                .batch_execute("UPDATE balance SET cents = cents + 1")?;
-        }
-        tx.batch_execute("UPDATE balance SET cents = cents + 100")?;
-        Ok(())
-    })
-}
-
 conformance!(
     #[skip(sqlite, "its one writer never conflicts with another")]
     fn a_retrying_commit_runs_its_closure_again_after_a_conflict(db: &mut Db) {
+        /// Commits at an isolation level, with a write of another session in the first runs of the closure.
+        fn conflicting<'j, C: Backend>(
+            lease: leasehold::LeaseGuard<'j, C>,
+            isolation: Isolation,
+            runs: &Cell<u32>,
+            conflicts: u32,
+            other: &RefCell<C>,
+        ) -> leasehold::Outcome<'j> {
+            lease.commit_retrying(isolation, |tx| {
+                runs.set(runs.get() + 1);
+                // The snapshot is taken by the first statement.
+                tx.batch_execute("SELECT * FROM written")?;
+                if runs.get() <= conflicts {
+                    other
+                        .borrow_mut()
+                        .batch_execute("UPDATE balance SET cents = cents + 1")?;
+                }
+                tx.batch_execute("UPDATE balance SET cents = cents + 100")?;
+                Ok(())
+            })
+        }
+
         let mut conn = migrated(db);
         db.sql("CREATE TABLE balance (cents integer); INSERT INTO balance VALUES (0)");
         let other = RefCell::new(open(db));

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use diesel::result::Error;
 use leasehold::{EnqueueOptions, Job};
 
 use crate::support::*;
@@ -122,7 +121,7 @@ conformance!(
                     beats.iter().map(|beat| beat.cancel_requested).collect::<Vec<_>>(),
                     [false, true]
                 );
-                Ok::<_, Error>(())
+                Ok::<_, diesel::result::Error>(())
             })
             .unwrap();
         assert_eq!([row(db, fences[0].id), row(db, fences[1].id)], [before, locked_too]);

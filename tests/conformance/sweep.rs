@@ -1,6 +1,5 @@
 //! Sweep: expired leases are taken back, each row by its own fate.
 
-use diesel::result::Error;
 use leasehold::__private::Fence;
 use leasehold::{EnqueueOptions, Job};
 
@@ -184,7 +183,7 @@ conformance!(
                 assert!(tx.lock_ownership(&default_schema(), fences[0].id)?.is_some());
                 assert_eq!(sweep(&mut conn, 1), [swept(fences[1].id, 1, 2, "ready")]);
                 assert_eq!(tx.finish(&default_schema(), &fences)?, [fences[0].id]);
-                Ok::<_, Error>(())
+                Ok::<_, diesel::result::Error>(())
             })
             .unwrap();
         assert_eq!(standing(db, fences[0].id), "completed generation=1 attempt=1");
