@@ -35,8 +35,8 @@ mod tests;
 /// | `lease` | a duration, `"1s"` to `"365d"` | `"60s"` |
 /// | `timeout` | a duration longer than 0 | none |
 /// | `unique` | `(by = "account, month")`: fields of the struct | any number of equal jobs |
-/// | `version` | 1 to 2147483647 | 1 |
-/// | `migrate` | a function that lifts older payloads; needs `version = 2` or more | refuses them |
+/// | `version` | 1 to 1000 | 1 |
+/// | `migrate` | a function that migrates older payloads; needs `version = 2` or more | refuses them |
 /// | `crate` | where leasehold is, for those who re-export it | `::leasehold` |
 ///
 /// Durations are numbers with their units, the largest first: `"500ms"`, `"30s"`, `"5m"`, `"1h30m"`, `"2d"`.

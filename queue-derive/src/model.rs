@@ -66,7 +66,7 @@ impl JobModel {
         let krate = given.krate.clone().unwrap_or_else(|| parse_quote!(::leasehold));
         let kind = name("kind", given.kind, errors);
         let queue = name("queue", given.queue, errors);
-        let version = number("version", given.version, 1..=i32::MAX.into(), errors);
+        let version = number("version", given.version, 1..=1000, errors);
         let priority = number("priority", given.priority, i16::MIN.into()..=i16::MAX.into(), errors);
         let max_attempts = number("max_attempts", given.max_attempts, 1..=1_000_000, errors);
         let lease = lease(given.lease, errors);
@@ -154,9 +154,10 @@ fn check_migrate(given: &Attributes, errors: &mut Errors) {
 fn name(key: &str, given: Option<LitStr>, errors: &mut Errors) -> Option<LitStr> {
     let given = given?;
     let text = given.value();
+    // The same set as in the library's `name.rs`.
     let unseen = |c: &char| {
         c.is_control()
-            || matches!(c, '\u{61C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+            || matches!(c, '\u{61C}' | '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{FEFF}')
     };
     if !(1..=128).contains(&text.len()) {
         errors.push(

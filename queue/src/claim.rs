@@ -23,7 +23,7 @@ pub enum Found {
 
 /// Why a claim was not tried.
 fn in_transaction() -> Error {
-    let text = "a claim must be committed before work starts: it cannot be part of an open transaction";
+    let text = "a claim must be committed before work starts: it cannot be part of an open transaction, which has to be committed or rolled back first";
     Error::QueryBuilderError(text.into())
 }
 

@@ -22,6 +22,7 @@ fn doctest_database() -> (String, SqliteConnection) {
     let path = std::env::temp_dir().join(format!("leasehold-doc-{}-{:?}.db", std::process::id(), std::time::Instant::now()).replace([' ', '{', '}', ':'], ""));
     let url = path.to_str().expect("a path in UTF-8").to_owned();
     let mut conn = SqliteConnection::establish(&url).expect("a new SQLite file");
+    diesel::connection::SimpleConnection::batch_execute(&mut conn, "PRAGMA busy_timeout = 10000").expect("a setting");
     leasehold::migrate(&mut conn).expect("the queue's tables");
     (url, conn)
 }

@@ -5,7 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::inspect::State;
 use crate::lease::{Held, Refusal};
+use crate::panics::drop_contained;
 
 /// A job as events show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +42,31 @@ impl fmt::Display for JobInfo<'_> {
 }
 
 /// Told of each event, on the thread where it happens: return quickly. Every method defaults to nothing.
+///
+/// ```
+/// # include!("doctest_setup.rs");
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use leasehold::{Hooks, JobInfo, Worker};
+///
+/// struct Metrics(Arc<AtomicU64>);
+///
+/// impl Hooks for Metrics {
+///     fn completed(&self, _job: &JobInfo<'_>) {
+///         self.0.fetch_add(1, Ordering::Relaxed);
+///     }
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let (url, mut conn) = doctest_database();
+/// let completed = Arc::new(AtomicU64::new(0));
+/// let worker = Worker::<SqliteConnection, _>::new(url, ()).register::<Greet>().hooks(Metrics(Arc::clone(&completed)));
+/// # Greet { name: "you".to_owned() }.enqueue(&mut conn)?;
+/// worker.run_until_empty()?;
+/// assert_eq!(completed.load(Ordering::Relaxed), 1);
+/// # Ok(())
+/// # }
+/// ```
 #[expect(unused_variables, reason = "the names document what the methods are given")]
 pub trait Hooks: Send + Sync + 'static {
     /// A handler begins.
@@ -48,7 +75,7 @@ pub trait Hooks: Send + Sync + 'static {
     fn completed(&self, job: &JobInfo<'_>) {}
     /// The attempt failed; another one follows after the given time.
     fn retried(&self, job: &JobInfo<'_>, error: &str, after: Duration) {}
-    /// The handler put the job off.
+    /// The job was put off without using up an attempt: by its handler, or because the database was away.
     fn snoozed(&self, job: &JobInfo<'_>, after: Duration) {}
     /// No attempt is left, or none would help. The job is kept among the finished ones.
     fn discarded(&self, job: &JobInfo<'_>, reason: &str) {}
@@ -56,10 +83,10 @@ pub trait Hooks: Send + Sync + 'static {
     fn cancelled(&self, job: &JobInfo<'_>, reason: &str) {}
     /// The job was no longer this worker's, and its write was refused.
     fn lost(&self, job: &JobInfo<'_>, refusal: &Refusal) {}
-    /// A claimed job was given back before a handler began on it.
+    /// A claimed job was released without using up an attempt: no handler had begun on it, or the database was away.
     fn released(&self, job: &JobInfo<'_>) {}
-    /// An expired lease was taken back; `state` is what the job is now: `ready`, `discarded` or `cancelled`.
-    fn swept(&self, job: &JobInfo<'_>, state: &str) {}
+    /// An expired lease was taken back; `state` is what the job is now: ready, discarded or cancelled.
+    fn swept(&self, job: &JobInfo<'_>, state: State) {}
 }
 
 /// How many jobs ended in which way in this process.
@@ -70,15 +97,15 @@ pub struct Counts {
     pub completed: u64,
     /// Attempts that failed and are followed by another.
     pub retried: u64,
-    /// Put off by their handler.
+    /// Put off without using up an attempt: by their handler, or because the database was away.
     pub snoozed: u64,
     /// Discarded, by this process's handlers or its sweep.
     pub discarded: u64,
-    /// Cancelled by their handler, or swept after a cancel was asked for.
+    /// Cancelled by their handler, or failed or swept after a cancel was asked for.
     pub cancelled: u64,
     /// Writes refused because the job was no longer this process's.
     pub lost: u64,
-    /// Given back before a handler began.
+    /// Released without using up an attempt: before a handler began, or because the database was away.
     pub released: u64,
 }
 
@@ -139,9 +166,10 @@ impl Reporter {
     /// A hook that panics must not end the thread that settles everybody's jobs.
     fn hook(&self, tell: impl FnOnce(&dyn Hooks)) {
         if let Some(hooks) = &self.hooks
-            && catch_unwind(AssertUnwindSafe(|| tell(hooks.as_ref()))).is_err()
+            && let Err(panic) = catch_unwind(AssertUnwindSafe(|| tell(hooks.as_ref())))
         {
             log::error!("a hook panicked");
+            drop_contained(panic);
         }
     }
 
@@ -192,11 +220,11 @@ impl Reporter {
         self.hook(|hooks| hooks.released(job));
     }
 
-    pub(crate) fn swept(&self, job: &JobInfo<'_>, state: &str) {
+    pub(crate) fn swept(&self, job: &JobInfo<'_>, state: State) {
         log::warn!("swept {job}: its lease ran out; it is {state} now");
         match state {
-            "discarded" => count(&self.discarded),
-            "cancelled" => count(&self.cancelled),
+            State::Discarded => count(&self.discarded),
+            State::Cancelled => count(&self.cancelled),
             _ => {}
         }
         self.hook(|hooks| hooks.swept(job, state));

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::backend::Backend;
 use crate::job::Job;
 use crate::lease::{LeaseGuard, Receipt, Refusal};
+use crate::panics::drop_contained;
 
 /// How jobs of a type run on a connection type `C`, with the application's state `A`.
 ///
@@ -80,7 +81,19 @@ pub type Outcome<'j> = Result<Receipt<'j>, JobError>;
 pub struct JobError {
     pub(crate) kind: JobErrorKind,
     text: String,
-    pub(crate) source: Option<Box<dyn StdError + Send + Sync>>,
+    pub(crate) source: Source,
+    /// It comes from a transaction that was begun to read only: that it takes no writes says nothing about the server.
+    pub(crate) of_a_read: bool,
+}
+
+/// The error behind a [`JobError`], if there is one. The runtime's threads drop it, so its drop must not end them.
+#[derive(Default)]
+pub(crate) struct Source(Option<Box<dyn StdError + Send + Sync>>);
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        drop_contained(self.0.take());
+    }
 }
 
 /// What the runtime does with a failed run.
@@ -117,11 +130,7 @@ impl JobError {
     /// As `?` does for a `std::error::Error`, for boxed errors and `anyhow::Error`: `.map_err(JobError::boxed)?`.
     pub fn boxed(error: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         let error = error.into();
-        Self {
-            source: None,
-            ..Self::retry(Chain(error.as_ref()))
-        }
-        .with_source(error)
+        Self::retry(Chain(error.as_ref())).with_source(error)
     }
 
     pub(crate) fn refused(refusal: Refusal) -> Self {
@@ -141,12 +150,13 @@ impl JobError {
         Self {
             kind,
             text: why.to_string(),
-            source: None,
+            source: Source::default(),
+            of_a_read: false,
         }
     }
 
     fn with_source(mut self, source: Box<dyn StdError + Send + Sync>) -> Self {
-        self.source = Some(source);
+        self.source = Source(Some(source));
         self
     }
 
@@ -168,7 +178,7 @@ impl JobError {
     /// The error behind it, where there is one of type `E`.
     #[must_use]
     pub fn downcast_ref<E: StdError + 'static>(&self) -> Option<&E> {
-        self.source.as_ref()?.downcast_ref()
+        self.source.0.as_ref()?.downcast_ref()
     }
 }
 

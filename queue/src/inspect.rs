@@ -1,11 +1,32 @@
-//! Looking at jobs: for people and tests. Nothing here takes a lock or touches ownership.
+//! Looking at jobs, and cancelling them: for people and tests. Only [`cancel()`] writes or takes a lock.
+//!
+//! ```
+//! # include!("doctest_setup.rs");
+//! use leasehold::inspect::{self, Cancel, State};
+//! use leasehold::Schema;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let (_url, mut conn) = doctest_database();
+//! let schema = Schema::default();
+//! let id = Greet { name: "you".to_owned() }.enqueue(&mut conn)?.id();
+//! for count in inspect::counts(&mut conn, &schema)? {
+//!     println!("{} {}: {}", count.queue, count.state, count.jobs);
+//! }
+//!
+//! inspect::cancel(&mut conn, &schema, id, Cancel::Hard, "on holiday")?;
+//! let job = inspect::job(&mut conn, &schema, id)?.expect("it is kept");
+//! assert_eq!((job.state, job.reason.as_deref()), (State::Cancelled, Some("on holiday")));
+//! assert!(inspect::errors(&mut conn, &schema, id)?.is_empty());
+//! # Ok(())
+//! # }
+//! ```
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use diesel::result::QueryResult;
 
-use crate::backend::{AsBackend, CountRow, ErrorRow, InspectStatements, JobRow, SettleStatements};
+use crate::backend::{AsBackend, CommitStatements, CountRow, ErrorRow, InspectStatements, JobRow, SettleStatements};
 use crate::job::Hidden;
 use crate::schema::Schema;
 use crate::settle::storable;
@@ -27,7 +48,7 @@ pub enum State {
 }
 
 impl State {
-    fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         match text {
             "running" => Self::Running,
             "completed" => Self::Completed,
@@ -67,19 +88,19 @@ pub struct JobRecord {
     /// Its kind.
     pub kind: String,
     /// The payload's version.
-    pub version: i32,
+    pub version: u32,
     /// The payload, as JSON. Not shown by `Debug`: it may hold secrets.
     pub payload: String,
     /// Its state.
     pub state: State,
     /// Larger numbers are claimed first.
-    pub priority: i32,
+    pub priority: i16,
     /// When it may run, or might have run first.
     pub run_at: SystemTime,
     /// How often it was begun.
-    pub attempt: i32,
+    pub attempt: u32,
     /// How often it may be begun.
-    pub max_attempts: i32,
+    pub max_attempts: u32,
     /// Its generation.
     pub generation: i64,
     /// Its idempotency key.
@@ -100,13 +121,13 @@ impl From<JobRow> for JobRecord {
             id: row.id,
             queue: row.queue,
             kind: row.kind,
-            version: row.version,
+            version: row.version.unsigned_abs(),
             payload: row.payload,
             state: State::parse(&row.state),
-            priority: row.priority,
+            priority: i16::try_from(row.priority).unwrap_or_default(),
             run_at: time(row.run_at_ms),
-            attempt: row.attempt,
-            max_attempts: row.max_attempts,
+            attempt: row.attempt.unsigned_abs(),
+            max_attempts: row.max_attempts.unsigned_abs(),
             generation: row.generation,
             idempotency_key: row.idempotency_key,
             cancel_requested: row.cancel_requested,
@@ -135,9 +156,9 @@ impl fmt::Debug for JobRecord {
 /// One failed attempt of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct AttemptRecord {
+pub struct ErrorRecord {
     /// The attempt, the first being 1.
-    pub attempt: i32,
+    pub attempt: u32,
     /// The generation under which it ran.
     pub generation: i64,
     /// When it was recorded.
@@ -148,10 +169,10 @@ pub struct AttemptRecord {
     pub error: String,
 }
 
-impl From<ErrorRow> for AttemptRecord {
+impl From<ErrorRow> for ErrorRecord {
     fn from(row: ErrorRow) -> Self {
         Self {
-            attempt: row.attempt,
+            attempt: row.attempt.unsigned_abs(),
             generation: row.generation,
             at: time(row.at_ms),
             cause: row.cause,
@@ -209,7 +230,7 @@ pub fn job(conn: &mut impl AsBackend, schema: &Schema, id: i64) -> QueryResult<O
 /// # Errors
 ///
 /// The database's.
-pub fn attempts(conn: &mut impl AsBackend, schema: &Schema, id: i64) -> QueryResult<Vec<AttemptRecord>> {
+pub fn errors(conn: &mut impl AsBackend, schema: &Schema, id: i64) -> QueryResult<Vec<ErrorRecord>> {
     Ok(conn
         .as_backend()
         .job_errors(schema, id)?
@@ -237,15 +258,25 @@ pub enum Cancel {
 }
 
 /// Cancels a job; whether there was anything to cancel. A soft cancel of a running job is a request, which its handler
-/// sees with the next heartbeat.
+/// sees with the next heartbeat; `reason` is not kept then.
 ///
 /// # Errors
 ///
 /// The database's.
 pub fn cancel(conn: &mut impl AsBackend, schema: &Schema, id: i64, how: Cancel, reason: &str) -> QueryResult<bool> {
     let conn = conn.as_backend();
-    if how == Cancel::Soft && conn.request_cancel(schema, id)? > 0 {
-        return Ok(true);
+    let reason = storable(reason);
+    if how == Cancel::Hard {
+        return Ok(conn.cancel(schema, id, true, &reason)? > 0);
     }
-    Ok(conn.cancel(schema, id, &storable(reason))? > 0)
+    // It may be claimed or put back between the two looks, but not for ever.
+    loop {
+        if conn.request_cancel(schema, id)? > 0 || conn.cancel(schema, id, false, &reason)? > 0 {
+            return Ok(true);
+        }
+        let row = conn.ownership(schema, id)?;
+        if !row.is_some_and(|row| row.state == "ready" || row.state == "running") {
+            return Ok(false);
+        }
+    }
 }

@@ -26,6 +26,56 @@ use crate::enqueue::{self, EnqueueError, EnqueueOptions, Enqueued};
 /// ```
 ///
 /// The payload is stored as JSON, 1 MiB at the most; see [`EnqueueError`] for what is refused.
+///
+/// # Options of the derive
+///
+/// | Option | Value | Default |
+/// | --- | --- | --- |
+/// | `kind` | the stored name, 1 to 128 bytes without control and direction characters | required |
+/// | `queue` | the queue's name, as above | `"default"` |
+/// | `priority` | -32768 to 32767; larger ones are claimed first | 0 |
+/// | `max_attempts` | 1 to 1000000 | 20 |
+/// | `backoff` | `"fixed(30s)"`, `"linear(10s..5m)"` or `"exponential(1s..1h)"`; see [`Backoff`] | `"exponential(1s..1h)"` |
+/// | `lease` | a duration, `"1s"` to `"365d"` | `"60s"` |
+/// | `timeout` | a duration longer than 0 | none |
+/// | `unique` | `(by = "account, month")`: fields of the struct | any number of equal jobs |
+/// | `version` | 1 to 1000 | 1 |
+/// | `migrate` | a function that migrates older payloads; needs `version = 2` or more | refuses them |
+/// | `crate` | where leasehold is, for those who re-export it | `::leasehold` |
+///
+/// Durations are numbers with the units `d`, `h`, `m`, `s` and `ms`, each once, the largest first: `"500ms"`, `"30s"`,
+/// `"1h30m"`. Every mistake in the list is reported at once, where it is.
+///
+/// # Example: a payload that has changed
+///
+/// ```
+/// use leasehold::Job;
+/// use serde::{Deserialize, Serialize};
+/// use serde_json::Value;
+///
+/// #[derive(Debug, PartialEq, Serialize, Deserialize, Job)]
+/// #[job(kind = "bill", version = 2, migrate = split_name, unique(by = "account, month"))]
+/// struct Bill {
+///     account: u64,
+///     month: String,
+///     first_name: String,
+///     last_name: String,
+/// }
+///
+/// /// Version 1 had the whole name in `name`.
+/// fn split_name(_from: u32, mut payload: Value) -> Result<Value, &'static str> {
+///     let name = payload["name"].as_str().ok_or("no name")?.to_owned();
+///     let (first, last) = name.split_once(' ').ok_or("a name of one word")?;
+///     payload["first_name"] = first.into();
+///     payload["last_name"] = last.into();
+///     Ok(payload)
+/// }
+///
+/// let stored = serde_json::json!({ "account": 7, "month": "2024-05", "name": "Ada Lovelace" });
+/// let bill: Bill = serde_json::from_value(Bill::migrate(1, stored)?)?;
+/// assert_eq!(bill.last_name, "Lovelace");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a job",
     note = "add `#[derive(Serialize, Deserialize, Job)]` and `#[job(kind = \"…\")]`"
@@ -38,7 +88,7 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     /// The queue that jobs of this kind go to unless [`EnqueueOptions::queue`] says otherwise.
     const QUEUE: &'static str = "default";
 
-    /// The payload's version, 1 or more. Programs claim their own version and older ones, so newer payloads wait for a
+    /// The payload's version, 1 to 1,000, counted up by one. Programs claim their own version and older ones, so newer payloads wait for a
     /// newer program.
     const VERSION: u32 = 1;
 
@@ -80,6 +130,16 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     /// # Errors
     ///
     /// [`EnqueueError`]; those that concern the payload are found before the database is asked.
+    ///
+    /// ```
+    /// # include!("doctest_setup.rs");
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (_url, mut conn) = doctest_database();
+    /// let enqueued = conn.transaction(|tx| Greet { name: "you".to_owned() }.enqueue(tx))?;
+    /// assert!(enqueued.is_new());
+    /// # Ok(())
+    /// # }
+    /// ```
     fn enqueue(&self, conn: &mut impl AsBackend) -> Result<Enqueued, EnqueueError> {
         self.enqueue_with(conn, &EnqueueOptions::new())
     }
@@ -99,6 +159,18 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     /// # Errors
     ///
     /// [`EnqueueError`]; none of the jobs is enqueued then.
+    ///
+    /// ```
+    /// # include!("doctest_setup.rs");
+    /// use leasehold::EnqueueOptions;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (_url, mut conn) = doctest_database();
+    /// let guests: Vec<Greet> = ["Ada", "Grace"].map(|name| Greet { name: name.to_owned() }).into();
+    /// assert_eq!(Greet::enqueue_all(&guests, &mut conn, &EnqueueOptions::new())?.len(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     fn enqueue_all(
         jobs: &[Self],
         conn: &mut impl AsBackend,
@@ -110,6 +182,9 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
         enqueue::enqueue(jobs, conn.as_backend(), options)
     }
 }
+
+/// The highest payload version: a claim looks up each version that a program can decode.
+pub(crate) const MAX_VERSION: u32 = 1000;
 
 /// How long a failed job waits before its next attempt, by the number of attempts so far.
 ///
@@ -156,7 +231,7 @@ impl Backoff {
     }
 }
 
-/// A payload that must not show in logs: [`fmt::Debug`] prints `…`.
+/// A payload that must not show in logs: [`fmt::Debug`] prints its length alone.
 pub(crate) struct Hidden<'a>(pub(crate) &'a str);
 
 impl fmt::Debug for Hidden<'_> {

@@ -22,267 +22,21 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use uuid::Uuid;
-
-use crate::backend::{Backend, ClaimedRow, ConnectionSettings, Isolation, Ownership, WriteGate};
+use crate::backend::{Backend, Isolation};
 use crate::commit;
 use crate::handler::{JobError, Outcome};
-use crate::schema::Schema;
 
-/// What a claim gave to its worker, and what each later write of the job must present.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Fence {
-    /// The job.
-    pub id: i64,
-    /// Grows by one whenever ownership is given or taken away; gaps are normal.
-    pub generation: i64,
-    /// Random, fresh for each claim call.
-    pub lease_token: Uuid,
-}
+mod fence;
+pub use fence::{Fence, Refusal};
 
-/// Why the database did not accept a write of a job's worker.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Refusal {
-    /// The job was taken away: its lease ran out, or it ran past its timeout.
-    #[error("the lease was lost: the job is at generation {generation} now")]
-    Lost {
-        /// The row's generation now.
-        generation: i64,
-    },
-    /// The lease is no longer trusted here: it could not be renewed in time, by this process's own clock.
-    #[error("the lease ran out before it could be renewed")]
-    Expired,
-    /// The attempt ran past the kind's timeout.
-    #[error("the attempt ran past its timeout")]
-    TimedOut,
-    /// The row is gone.
-    #[error("the job does not exist any more")]
-    Missing,
-    /// The job has ended already.
-    #[error("the job has ended already: it is {state}")]
-    AlreadyFinished {
-        /// `completed` or `discarded`.
-        state: String,
-    },
-    /// The job was cancelled.
-    #[error("the job was cancelled")]
-    Cancelled,
-    /// The database forgot a commit that it had acknowledged: the row is at a lower generation than this lease, or at
-    /// the same one with another token. See the module's documentation.
-    #[error("the database lost a commit that it had acknowledged: the job is at generation {generation} again")]
-    DurabilityLoss {
-        /// The row's generation now.
-        generation: i64,
-    },
-}
+mod held;
+pub(crate) use held::Held;
 
-impl Refusal {
-    /// What a row says about a fence that matched nothing; `None` when the row is running under that very fence.
-    pub(crate) fn of(fence: &Fence, row: Option<&Ownership>) -> Option<Self> {
-        let Some(row) = row else { return Some(Self::Missing) };
-        let generation = row.generation;
-        let same_token = row.lease_token.as_deref().and_then(|token| token.parse().ok()) == Some(fence.lease_token);
-        if generation < fence.generation || (generation == fence.generation && !same_token) {
-            return Some(Self::DurabilityLoss { generation });
-        }
-        match row.state.as_str() {
-            "running" if generation == fence.generation => None,
-            "running" | "ready" => Some(Self::Lost { generation }),
-            "cancelled" => Some(Self::Cancelled),
-            _ => Some(Self::AlreadyFinished {
-                state: row.state.clone(),
-            }),
-        }
-    }
-}
-
-/// What the runtime keeps of a lease, so that it can renew and settle the job whatever the handler does with the guard.
-#[derive(Debug)]
-pub(crate) struct Held {
-    pub(crate) fence: Fence,
-    pub(crate) queue: String,
-    pub(crate) kind: String,
-    pub(crate) attempt: u32,
-    pub(crate) max_attempts: u32,
-    pub(crate) idempotency_key: String,
-    pub(crate) lease: Duration,
-    pub(crate) timeout: Option<Duration>,
-    /// Milliseconds on [`clock_ms`].
-    expires_at: AtomicU64,
-    beaten_at: AtomicU64,
-    begun_at: OnceLock<Instant>,
-    standing: AtomicU8,
-    refusal: OnceLock<Refusal>,
-    cancel_requested: AtomicBool,
-    /// Bits: how the handler and its thread stand.
-    place: AtomicU8,
-}
-
-/// The handler has returned.
-const RETURNED: u8 = 1;
-/// The handler ran past its timeout before it returned.
-const TIMED_OUT: u8 = 2;
-/// Another thread has the place of the one whose handler is stuck.
-const REPLACED: u8 = 4;
-
-const HOLDS: u8 = 0;
-const LOST: u8 = 1;
-const COMMITTED: u8 = 2;
-
-/// Milliseconds on the monotonic clock, from a fixed point in this process.
-fn clock_ms(at: Instant) -> u64 {
-    static START: OnceLock<Instant> = OnceLock::new();
-    let start = START.get_or_init(|| Instant::now() - Duration::from_secs(1));
-    u64::try_from(at.saturating_duration_since(*start).as_millis()).unwrap_or(u64::MAX)
-}
-
-impl Held {
-    /// `sent`: when the claim was sent, so that the local deadline is never later than the database's.
-    pub(crate) fn new(row: &ClaimedRow, lease_token: Uuid, timeout: Option<Duration>, sent: Instant) -> Self {
-        let held = Self {
-            fence: Fence {
-                id: row.id,
-                generation: row.generation,
-                lease_token,
-            },
-            queue: row.queue.clone(),
-            kind: row.kind.clone(),
-            attempt: row.attempt.unsigned_abs(),
-            max_attempts: row.max_attempts.unsigned_abs(),
-            idempotency_key: row.idempotency_key.clone(),
-            lease: Duration::from_millis(row.lease_ms.unsigned_abs()),
-            timeout,
-            expires_at: AtomicU64::new(0),
-            beaten_at: AtomicU64::new(0),
-            begun_at: OnceLock::new(),
-            standing: AtomicU8::new(HOLDS),
-            refusal: OnceLock::new(),
-            cancel_requested: AtomicBool::new(false),
-            place: AtomicU8::new(0),
-        };
-        held.renewed(sent);
-        held
-    }
-
-    /// The lease runs anew from when the accepted heartbeat was *sent*.
-    pub(crate) fn renewed(&self, sent: Instant) {
-        self.beaten_at.store(clock_ms(sent), Ordering::Release);
-        self.expires_at.store(clock_ms(sent + self.lease), Ordering::Release);
-    }
-
-    /// A heartbeat was sent that neither renewed the lease nor lost it: the next one comes earlier, but not at once.
-    pub(crate) fn asked(&self, sent: Instant) {
-        let sixth = u64::try_from(self.lease.as_millis() / 6).unwrap_or(u64::MAX);
-        let beaten_at = clock_ms(sent).saturating_sub(sixth);
-        self.beaten_at.fetch_max(beaten_at, Ordering::AcqRel);
-    }
-
-    /// When the next heartbeat is due: a third of the lease after the last.
-    pub(crate) fn beat_due_in(&self, now: Instant) -> Duration {
-        let due =
-            self.beaten_at.load(Ordering::Acquire) + u64::try_from(self.lease.as_millis() / 3).unwrap_or(u64::MAX);
-        Duration::from_millis(due.saturating_sub(clock_ms(now)))
-    }
-
-    pub(crate) fn remaining(&self, now: Instant) -> Duration {
-        Duration::from_millis(self.expires_at.load(Ordering::Acquire).saturating_sub(clock_ms(now)))
-    }
-
-    pub(crate) fn begin(&self, now: Instant) {
-        let _ = self.begun_at.set(now);
-    }
-
-    /// How long the handler may still run; `None` when it has no limit, has not begun, has returned or was timed out.
-    pub(crate) fn times_out_in(&self, now: Instant) -> Option<Duration> {
-        let (timeout, begun) = (self.timeout?, *self.begun_at.get()?);
-        let runs = self.place.load(Ordering::Acquire) == 0;
-        runs.then(|| timeout.saturating_sub(now.saturating_duration_since(begun)))
-    }
-
-    /// Notes that the handler ran past its timeout; false when it has returned, or was timed out before.
-    pub(crate) fn time_out(&self) -> bool {
-        let timed_out = |place| (place == 0).then_some(TIMED_OUT);
-        self.place
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, timed_out)
-            .is_ok()
-    }
-
-    pub(crate) fn is_timed_out(&self) -> bool {
-        self.place.load(Ordering::Acquire) & TIMED_OUT != 0
-    }
-
-    /// Gives the place of a timed-out handler's thread away; false when the handler has returned.
-    pub(crate) fn replace(&self) -> bool {
-        let replaced = |place| (place == TIMED_OUT).then_some(TIMED_OUT | REPLACED);
-        self.place
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, replaced)
-            .is_ok()
-    }
-
-    pub(crate) fn is_replaced(&self) -> bool {
-        self.place.load(Ordering::Acquire) & REPLACED != 0
-    }
-
-    /// The handler has returned: from now on it neither times out nor is its thread replaced.
-    pub(crate) fn mark_returned(&self) {
-        self.place.fetch_or(RETURNED, Ordering::AcqRel);
-    }
-
-    /// Notes why the lease is lost; whether that is news. A committed lease stays committed: a late answer must not turn
-    /// it into a lost one.
-    pub(crate) fn mark_lost(&self, refusal: Refusal) -> bool {
-        let _ = self.refusal.set(refusal);
-        self.standing
-            .compare_exchange(HOLDS, LOST, Ordering::AcqRel, Ordering::Acquire)
-            .is_ok()
-    }
-
-    /// The database's word, so it overrides what was assumed.
-    pub(crate) fn mark_committed(&self) {
-        self.standing.store(COMMITTED, Ordering::Release);
-    }
-
-    pub(crate) fn is_committed(&self) -> bool {
-        self.standing.load(Ordering::Acquire) == COMMITTED
-    }
-
-    pub(crate) fn request_cancel(&self) -> bool {
-        !self.cancel_requested.swap(true, Ordering::AcqRel)
-    }
-
-    pub(crate) fn is_cancel_requested(&self) -> bool {
-        self.cancel_requested.load(Ordering::Acquire)
-    }
-
-    /// Why the lease is not to be trusted any more, if it is not.
-    pub(crate) fn lost(&self) -> Option<Refusal> {
-        match self.standing.load(Ordering::Acquire) {
-            LOST => self.refusal.get().cloned(),
-            HOLDS if self.remaining(Instant::now()).is_zero() => Some(Refusal::Expired),
-            _ => None,
-        }
-    }
-}
-
-/// Where a guard gets a connection from. It stays with the runtime, so that a forgotten guard leaks none.
-pub(crate) trait Slot<C: Backend>: Send {
-    /// The connection for the handler's database work, taken from the pool when first asked for.
-    fn connection(&mut self) -> Result<&mut C, JobError>;
-    /// Gives the connection back; `broken`: closes it.
-    fn give_back(&mut self, broken: bool);
-    /// A new connection, to resolve a lost answer.
-    fn fresh(&self) -> Result<C, JobError>;
-    fn schema(&self) -> &Schema;
-    fn settings(&self) -> &ConnectionSettings;
-    fn write_gate(&self) -> &WriteGate;
-    /// Whether a commit may be a savepoint in somebody's transaction: in tests only.
-    fn permits_savepoint(&self) -> bool;
-}
+mod slot;
+pub(crate) use slot::Slot;
 
 /// Invariant in `'j`: a guard and the receipt made from it carry one brand, and no other's fits.
 type Brand<'j> = PhantomData<fn(&'j ()) -> &'j ()>;
@@ -412,6 +166,23 @@ impl<'j, C: Backend> LeaseGuard<'j, C> {
     /// # Errors
     ///
     /// The closure's error; [`JobError`] when the lease is lost or no connection can be had.
+    ///
+    /// ```
+    /// # include!("doctest_setup.rs");
+    /// # diesel::table! { accounts (id) { id -> BigInt, balance -> BigInt } }
+    /// # #[derive(serde::Serialize, serde::Deserialize, Job)]
+    /// # #[job(kind = "statement")]
+    /// # struct Statement { account: i64 }
+    /// impl Handler<SqliteConnection> for Statement {
+    ///     fn run<'j>(self, mut lease: LeaseGuard<'j, SqliteConnection>, _: &()) -> Outcome<'j> {
+    ///         let balance: i64 =
+    ///             lease.read(|conn| accounts::table.find(self.account).select(accounts::balance).first(conn))?;
+    ///         println!("{balance}");
+    ///         lease.finish()
+    ///     }
+    /// }
+    /// # fn main() {}
+    /// ```
     pub fn read<T, E: Into<JobError>>(&mut self, reads: impl FnOnce(&mut C) -> Result<T, E>) -> Result<T, JobError> {
         self.check()?;
         let mut reads = Some(reads);
@@ -422,7 +193,12 @@ impl<'j, C: Backend> LeaseGuard<'j, C> {
             });
             self.slot.give_back(answer.is_err());
             match answer {
-                Ok(answer) => return answer,
+                Ok(answer) => {
+                    return answer.map_err(|mut error| {
+                        error.of_a_read = true;
+                        error
+                    });
+                }
                 // The pool's connection was dead before the reads began.
                 Err(_) if reads.is_some() => continue,
                 Err(error) => return Err(error.into()),
@@ -447,7 +223,10 @@ impl<'j, C: Backend> LeaseGuard<'j, C> {
     ///   the lease ends, the outcome is left open, and the lease decides.
     pub fn commit(self, writes: impl FnOnce(&mut C) -> Result<(), JobError>) -> Outcome<'j> {
         let mut writes = Some(writes);
-        self.commit_with(None, 1, move |tx| writes.take().map_or(Ok(()), |writes| writes(tx)))
+        self.commit_with(None, 1, move |tx| match writes.take() {
+            Some(writes) => writes(tx),
+            None => Err(JobError::retry("the writes of this commit have run already")),
+        })
     }
 
     /// As [`LeaseGuard::commit`], in a transaction of the given isolation level. The closure runs again, up to ten times in
@@ -531,6 +310,24 @@ impl fmt::Debug for Receipt<'_> {
 }
 
 /// Tells other threads of a handler whether its lease still stands; can do nothing else.
+///
+/// ```
+/// # include!("doctest_setup.rs");
+/// # fn crunch(_part: u32) {}
+/// # #[derive(serde::Serialize, serde::Deserialize, Job)]
+/// # #[job(kind = "crunch")]
+/// # struct Crunch { parts: u32 }
+/// impl Handler<SqliteConnection> for Crunch {
+///     fn run<'j>(self, lease: LeaseGuard<'j, SqliteConnection>, _: &()) -> Outcome<'j> {
+///         let watch = lease.watch();
+///         std::thread::scope(|scope| {
+///             scope.spawn(|| (0..self.parts).take_while(|_| !watch.is_lost()).for_each(crunch));
+///         });
+///         lease.finish()
+///     }
+/// }
+/// # fn main() {}
+/// ```
 #[derive(Debug, Clone)]
 pub struct LeaseWatch {
     held: Arc<Held>,

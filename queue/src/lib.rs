@@ -1,23 +1,208 @@
 //! A job queue for blocking Rust programs on Diesel, where a worker that lost its job cannot commit.
+//!
+//! Jobs are rows in the application's own database, PostgreSQL or a SQLite file. They are enqueued in the transaction that
+//! writes the application's rows, and a handler's writes are committed together with the job's completion.
+//!
+//! ```
+//! # include!("doctest_setup.rs");
+//! # mod hidden {
+//! use diesel::prelude::*;
+//! use leasehold::{Handler, Job, LeaseGuard, Outcome, Worker};
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Serialize, Deserialize, Job)]
+//! #[job(kind = "greet")]
+//! struct Greet {
+//!     name: String,
+//! }
+//!
+//! impl Handler<SqliteConnection> for Greet {
+//!     fn run<'j>(self, lease: LeaseGuard<'j, SqliteConnection>, _: &()) -> Outcome<'j> {
+//!         println!("Hello, {}!", self.name);
+//!         lease.finish()
+//!     }
+//! }
+//!
+//! # pub fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let (url, mut conn) = super::doctest_database();
+//! Greet { name: "world".to_owned() }.enqueue(&mut conn)?;
+//! let summary = Worker::<SqliteConnection, _>::new(url, ()).register::<Greet>().run_until_empty()?;
+//! assert_eq!(summary.counts.completed, 1);
+//! # Ok(())
+//! # }
+//! # }
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> { hidden::main() }
+//! ```
+//!
+//! # Contents
+//!
+//! | To | look at |
+//! | --- | --- |
+//! | create the tables | [`migrate()`], [`Migrations`], [`Schema`] |
+//! | define a job | [`Job`] and its derive, [`Backoff`] |
+//! | enqueue it | [`Job::enqueue`], [`EnqueueOptions`], [`Enqueued`], [`EnqueueError`] |
+//! | run it | [`Handler`], [`LeaseGuard`], [`Receipt`], [`Outcome`], [`JobError`], [`Refusal`], [`LeaseWatch`] |
+//! | run many | [`Worker`], [`Running`], [`ShutdownReport`], [`Summary`], [`Progress`] |
+//! | see what happens | [`Hooks`], [`Counts`], [`JobInfo`], [`inspect`] |
+//! | test it | [`testing`], [`assert_enqueued!`] |
+//!
+//! # Create the tables
+//!
+//! [`migrate()`] creates the queue's tables or brings them up to date. Call it at every start, from any number of processes.
+//!
+//! # Enqueue
+//!
+//! [`Job::enqueue`] takes part in the transaction that is open: the job is there when the caller's other writes are, and
+//! not otherwise. What one enqueue wants differently from its kind is in [`EnqueueOptions`].
+//!
+//! On SQLite give your own connections `PRAGMA busy_timeout = 10000`: without it they fail at once with "database is
+//! locked" while a worker writes.
+//!
+//! ```
+//! # include!("doctest_setup.rs");
+//! use std::time::Duration;
+//! use leasehold::EnqueueOptions;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let (_url, mut conn) = doctest_database();
+//! # diesel::sql_query("CREATE TABLE guests (name TEXT)").execute(&mut conn)?;
+//! conn.transaction(|tx| {
+//!     diesel::sql_query("INSERT INTO guests VALUES ('you')").execute(tx)?;
+//!     Greet { name: "you".to_owned() }.enqueue(tx)
+//! })?;
+//!
+//! let tomorrow = EnqueueOptions::new().delay(Duration::from_secs(24 * 3600));
+//! Greet { name: "you".to_owned() }.enqueue_with(&mut conn, &tomorrow)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Handle
+//!
+//! A [`Handler`] is given the [`LeaseGuard`] of its job and must give it up for a [`Receipt`], its only success value:
+//!
+//! | With | the job is | and |
+//! | --- | --- | --- |
+//! | [`lease.commit(…)`](LeaseGuard::commit) | completed | the closure's writes are committed with it, or nothing is |
+//! | [`lease.finish()`](LeaseGuard::finish) | completed | there is nothing to write; many are written in one statement |
+//! | [`lease.snooze(…)`](LeaseGuard::snooze) | ready again, later | no attempt is used up |
+//! | [`lease.cancel(…)`](LeaseGuard::cancel) | cancelled | it is not needed any more |
+//! | any error, by `?` | ready again, after the kind's [`Backoff`] | the error is kept; discarded after the last attempt |
+//! | [`JobError::retry_after`] | ready again, then | as above |
+//! | [`JobError::discard`] | discarded | another attempt would not help |
+//!
+//! A handler may run again after a crash, so what it does outside the database needs
+//! [`LeaseGuard::idempotency_key`], which is the same in every attempt. What it commits happens at most once. It reads
+//! before the commit with [`LeaseGuard::read`], and does slow work between the two, without a connection. A long handler
+//! looks at [`LeaseGuard::check`] now and then.
+//!
+//! ```
+//! # include!("doctest_setup.rs");
+//! # fn reply_to(_: &str, _key: &str) -> Result<String, std::io::Error> { Ok("hi".to_owned()) }
+//! # diesel::table! { replies (name) { name -> Text, text -> Text } }
+//! #[derive(serde::Serialize, serde::Deserialize, Job)]
+//! #[job(kind = "reply", lease = "2m", timeout = "10m", unique(by = "to"))]
+//! struct Reply {
+//!     to: String,
+//! }
+//!
+//! struct App {
+//!     blocked: Vec<String>,
+//! }
+//!
+//! impl Handler<SqliteConnection, App> for Reply {
+//!     fn run<'j>(self, mut lease: LeaseGuard<'j, SqliteConnection>, app: &App) -> Outcome<'j> {
+//!         if app.blocked.contains(&self.to) {
+//!             return lease.cancel("blocked since");
+//!         }
+//!         let replied: i64 = lease.read(|conn| {
+//!             replies::table.filter(replies::name.eq(&self.to)).count().get_result(conn)
+//!         })?;
+//!         if replied > 0 {
+//!             return lease.finish();
+//!         }
+//!         let text = reply_to(&self.to, lease.idempotency_key())?;
+//!         lease.commit(|tx| {
+//!             diesel::insert_into(replies::table)
+//!                 .values((replies::name.eq(&self.to), replies::text.eq(&text)))
+//!                 .execute(tx)?;
+//!             Ok(())
+//!         })
+//!     }
+//! }
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let (url, mut conn) = doctest_database();
+//! # diesel::sql_query("CREATE TABLE replies (name TEXT, text TEXT)").execute(&mut conn)?;
+//! # Reply { to: "you".to_owned() }.enqueue(&mut conn)?;
+//! # let app = App { blocked: Vec::new() };
+//! # let summary = leasehold::Worker::<SqliteConnection, _>::new(url, app).register::<Reply>().run_until_empty()?;
+//! # assert_eq!(summary.counts.completed, 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Run
+//!
+//! [`Worker::start`] runs until [`Running::shutdown`]; [`Worker::run_until_empty`] is for batch programs, and `main` may
+//! return its [`Summary`] as the exit code.
+//!
+//! ```
+//! # include!("doctest_setup.rs");
+//! use std::time::Duration;
+//! use leasehold::Worker;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let (url, _conn) = doctest_database();
+//! let running = Worker::<SqliteConnection, _>::new(url, ()).threads(8).register::<Greet>().start()?;
+//! // … until the service ends. Running handlers are waited for, what has not begun is given back.
+//! let report = running.shutdown(Duration::from_secs(30));
+//! assert_eq!(report.abandoned, 0);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Look
+//!
+//! Each event is one line of the `log` crate and a call of [`Hooks`]; how jobs ended is counted in [`Counts`]. [`inspect`] shows jobs with
+//! their errors, counts them, and cancels them.
+//!
+//! # Test
+//!
+//! [`testing`] runs jobs on one connection inside a test transaction, with the statements that a worker uses.
+//!
+//! # Change a payload
+//!
+//! Stored jobs outlive a release. A field with `#[serde(default)]` needs nothing more. For any other change raise the
+//! kind's `version` and give a `migrate` function: programs claim their own version and older ones, so a newer payload waits
+//! for a newer program. After a rename of a kind, [`Worker::register_alias`] runs the jobs stored under the old name.
+//!
+//! # Features
+//!
+//! - `sqlite` (default): runs on `diesel::SqliteConnection`; SQLite itself is compiled in.
+//! - `postgres`: runs on `diesel::PgConnection`, with the system's libpq.
+//! - `postgres-bundled`: the same with libpq compiled in, which speaks no TLS.
+//! - `progress`: [`Worker::progress_bar`].
+//! - `signals`: [`Worker::stop_on_signals`] and [`Running::run_until_signalled`].
 
 // The derive's output names the crate by its own name, here too.
 extern crate self as leasehold;
 
 mod schema;
-pub use schema::{Schema, SchemaNameError};
+pub use schema::Schema;
 
 mod name;
-pub use name::NameError;
 
-mod migrate;
-pub use migrate::{MigrateError, MigrationSql, MigrationStatus, Migrations, PROGRAM, migrate};
+mod panics;
+
+pub mod migrate;
+pub use migrate::migrate;
 
 mod job;
 pub use job::{Backoff, Job};
 pub use leasehold_derive::Job;
 
 mod enqueue;
-pub use enqueue::{EnqueueError, EnqueueOptions, Enqueued, KEY_RETENTION, MAX_PAYLOAD_BYTES, MAX_PAYLOAD_DEPTH};
+pub use enqueue::{EnqueueError, EnqueueOptions, Enqueued};
 
 mod wake;
 
@@ -25,13 +210,12 @@ mod wake;
 mod claim;
 
 mod lease;
-pub use lease::{Fence, LeaseGuard, LeaseWatch, Receipt, Refusal};
+pub use lease::{LeaseGuard, LeaseWatch, Receipt, Refusal};
 
 mod handler;
 pub use handler::{Handler, JobError, Outcome};
 
 mod registry;
-pub use registry::RegistryError;
 
 mod commit;
 
@@ -55,8 +239,15 @@ mod sql;
     reason = "most of the seam is sealed and hidden; what is public has its documentation"
 )]
 mod backend;
-pub use backend::{AsBackend, Backend, Isolation, ServerError};
+pub use backend::{AsBackend, Backend, Isolation};
+
+pub mod error;
 
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;
+
+/// Compiles and runs the README's program.
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -55,7 +55,8 @@ pub fn migrate(conn: &mut impl AsBackend) -> Result<Vec<String>, MigrateError> {
 /// ```
 /// # #[cfg(feature = "sqlite")] {
 /// use diesel::{Connection, SqliteConnection};
-/// use leasehold::{Migrations, Schema};
+/// use leasehold::Schema;
+/// use leasehold::migrate::Migrations;
 ///
 /// let mut conn = SqliteConnection::establish(":memory:")?;
 /// let migrations = Migrations::in_schema(&Schema::named("billing_jobs")?);
@@ -159,7 +160,7 @@ impl Migrations {
     ///
     /// ```
     /// # #[cfg(feature = "sqlite")] {
-    /// let migrations = leasehold::Migrations::new().sql::<diesel::SqliteConnection>();
+    /// let migrations = leasehold::migrate::Migrations::new().sql::<diesel::SqliteConnection>();
     /// let all: String = migrations.iter().map(|migration| migration.up.as_str()).collect();
     /// assert!(all.contains("CREATE TABLE leasehold_jobs"));
     /// # }

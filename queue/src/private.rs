@@ -8,6 +8,7 @@ pub use serde_json::Value;
 
 pub use crate::backend::*;
 pub use crate::claim::{Found, claim};
+pub use crate::lease::Fence;
 #[cfg(feature = "postgres")]
 pub use crate::worker::listener::listen;
 

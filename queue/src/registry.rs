@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use crate::backend::{Backend, ClaimedRow, Served};
 use crate::handler::{Handler, JobError};
-use crate::job::{Backoff, Job};
+use crate::job::{Backoff, Job, MAX_VERSION};
 use crate::lease::{Decision, Held, LeaseGuard, Slot};
 use crate::name;
+use crate::panics::drop_contained;
 use crate::settle::Ran;
 
 /// A handler without its type: decodes the payload and runs it.
@@ -20,7 +21,7 @@ type Erased<C, A> = fn(&ClaimedRow, &mut dyn Slot<C>, Arc<Held>, &A) -> Result<D
 pub(crate) struct Registered<C: Backend, A> {
     run: Erased<C, A>,
     queue: &'static str,
-    version: i32,
+    version: u32,
     pub(crate) backoff: Backoff,
     pub(crate) timeout: Option<Duration>,
 }
@@ -36,7 +37,7 @@ pub(crate) struct Registry<C: Backend, A> {
 #[non_exhaustive]
 pub enum RegistryError {
     /// Two job types with one kind: a stored job could belong to either.
-    #[error("the kind `{0}` is registered twice")]
+    #[error("the kind `{0}` is registered twice: give one of the two types another kind")]
     Twice(&'static str),
     /// A kind or queue name that cannot be used.
     #[error("`{name}` cannot be used: {source}")]
@@ -45,6 +46,14 @@ pub enum RegistryError {
         name: &'static str,
         /// What is wrong with it.
         source: name::NameError,
+    },
+    /// A payload version out of range.
+    #[error("`{kind}` has the payload version {version}: use 1 to {MAX_VERSION}, counting up by one")]
+    Version {
+        /// The kind.
+        kind: &'static str,
+        /// Its version.
+        version: u32,
     },
     /// Nothing is registered, so nothing would run.
     #[error("no job type is registered: call `register::<J>()` before starting")]
@@ -66,10 +75,14 @@ impl<C: Backend, A> Registry<C, A> {
                 self.mistakes.push(RegistryError::Name { name, source });
             }
         }
+        if !(1..=MAX_VERSION).contains(&J::VERSION) {
+            let version = J::VERSION;
+            self.mistakes.push(RegistryError::Version { kind, version });
+        }
         let registered = Registered {
             run: erased::<J, C, A>,
             queue: J::QUEUE,
-            version: i32::try_from(J::VERSION).unwrap_or(i32::MAX),
+            version: J::VERSION.min(MAX_VERSION),
             backoff: J::BACKOFF,
             timeout: J::TIMEOUT,
         };
@@ -95,7 +108,7 @@ impl<C: Backend, A> Registry<C, A> {
                 serves.extend((1..=registered.version).map(|version| Served {
                     queue: queue.clone(),
                     kind: (*kind).to_owned(),
-                    version,
+                    version: i32::try_from(version).unwrap_or(i32::MAX),
                 }));
             }
         }
@@ -124,7 +137,11 @@ impl<C: Backend, A> Registry<C, A> {
         };
         match catch_unwind(AssertUnwindSafe(|| (registered.run)(row, slot, held, app))) {
             Ok(returned) => Ran::Returned(returned),
-            Err(panic) => Ran::Panicked(panic_text(panic.as_ref())),
+            Err(panic) => {
+                let text = panic_text(panic.as_ref());
+                drop_contained(panic);
+                Ran::Panicked(text)
+            }
         }
     }
 }

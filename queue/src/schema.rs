@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 const DEFAULT: &str = "leasehold";
 
@@ -18,7 +18,7 @@ const DEFAULT: &str = "leasehold";
 /// let schema = Schema::named("billing_jobs")?;
 /// assert_eq!(schema.name(), "billing_jobs");
 /// assert!(Schema::named("billing; drop table users").is_err());
-/// # Ok::<(), leasehold::SchemaNameError>(())
+/// # Ok::<(), leasehold::error::SchemaNameError>(())
 /// ```
 #[derive(Clone, Default)]
 pub struct Schema {
@@ -32,13 +32,18 @@ struct Named {
     texts: Mutex<HashMap<(usize, usize), &'static str>>,
 }
 
+/// One for each name for as long as the process lives, so that a name which is given again and again leaks its texts once.
+static NAMED: LazyLock<Mutex<HashMap<String, Arc<Named>>>> = LazyLock::new(Mutex::default);
+
 /// A schema name that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` cannot name a schema: use 1 to 32 characters from a-z, 0-9 and _, beginning with a letter")]
+#[error(
+    "`{0}` cannot name a schema: use 1 to 32 characters from a-z, 0-9 and _, beginning with a letter, but not with pg_"
+)]
 pub struct SchemaNameError(String);
 
 impl Schema {
-    /// Chooses a name: 1 to 32 characters from `a-z`, `0-9` and `_`, beginning with a letter.
+    /// Chooses a name: 1 to 32 characters from `a-z`, `0-9` and `_`, beginning with a letter, but not with `pg_`.
     ///
     /// # Errors
     ///
@@ -55,12 +60,15 @@ impl Schema {
         if name == DEFAULT {
             return Ok(Self::default());
         }
-        let named = Named {
-            name: name.to_owned(),
-            texts: Mutex::default(),
-        };
+        let mut all = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
+        let named = all.entry(name.to_owned()).or_insert_with(|| {
+            Arc::new(Named {
+                name: name.to_owned(),
+                texts: Mutex::default(),
+            })
+        });
         Ok(Self {
-            named: Some(Arc::new(named)),
+            named: Some(Arc::clone(named)),
         })
     }
 
@@ -87,9 +95,10 @@ impl Schema {
             return Cow::Borrowed(text);
         };
         let name = &named.name;
+        // The prefix first: nothing that it puts in has a dot or a quote, but a chosen name may begin with `leasehold_`.
         Cow::Owned(
-            text.replace("leasehold.", &format!("\"{name}\"."))
-                .replace("leasehold_", &format!("{name}_"))
+            text.replace("leasehold_", &format!("{name}_"))
+                .replace("leasehold.", &format!("\"{name}\"."))
                 .replace("'leasehold'", &format!("'{name}'")),
         )
     }

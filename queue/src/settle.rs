@@ -1,19 +1,23 @@
 //! Settle: what becomes of a job after its handler returned, failed or panicked.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
-use diesel::result::{DatabaseErrorKind, Error, QueryResult};
+use diesel::result::{DatabaseErrorKind, Error};
 
-use crate::backend::{AttemptError, Backend, End, PutBack};
+use crate::backend::{AttemptError, End, PutBack};
 use crate::events::Reporter;
 use crate::handler::{JobError, JobErrorKind};
 use crate::job::Backoff;
-use crate::lease::{Decision, Held, Refusal};
-use crate::schema::Schema;
+use crate::lease::{Decision, Held};
 
-/// The longest error text that is kept, in bytes.
-const MAX_ERROR_BYTES: usize = 8 * 1024;
+mod text;
+pub(crate) use text::storable;
+
+mod write;
+pub(crate) use write::{Written, diagnose};
+
+/// How long a job waits that was put back because the database was away.
+const AWAY_MS: i64 = 1000;
 
 /// How a handler's call ended.
 #[derive(Debug)]
@@ -25,90 +29,91 @@ pub(crate) enum Ran {
 /// What is still to be written for a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Settlement {
-    /// Group-committed with others.
+    /// Completed; group-committed with others.
     Finish,
-    PutBack(PutBack),
+    /// Put off by its handler.
+    Snooze(PutBack),
+    /// Another attempt after a failed one.
+    Retry(PutBack),
+    /// Back without using up the attempt: the database was away.
+    Release(PutBack),
+    /// Discarded or cancelled.
     End(End),
 }
 
 /// Decides what is to be written; `None` when nothing is: the job is committed, or not ours any more.
 pub(crate) fn decide(held: &Held, backoff: Backoff, ran: Ran, reporter: &Reporter) -> Option<Settlement> {
-    if held.is_timed_out() && !held.is_committed() {
+    if held.is_committed() {
+        after_commit(held, &ran, reporter);
+        return None;
+    }
+    if held.is_timed_out() {
         log::warn!(
             "{}: its handler returned after its timeout; the attempt is settled already",
             held.info()
         );
         return None;
     }
-    let failed = match ran {
-        // An error or a panic after the commit does not undo it, and must not settle the job again.
-        Ran::Returned(Err(error)) if held.is_committed() => {
-            log::error!(
-                "{}: its handler failed after the commit, which stands: {error}",
-                held.info()
-            );
-            reporter.completed(&held.info());
-            return None;
-        }
-        Ran::Panicked(text) if held.is_committed() => {
-            log::error!(
-                "{}: its handler panicked after the commit, which stands: {text}",
-                held.info()
-            );
-            reporter.completed(&held.info());
-            return None;
-        }
-        Ran::Returned(Ok(Decision::Committed)) => {
-            reporter.completed(&held.info());
-            return None;
-        }
-        Ran::Returned(Ok(Decision::Finish)) => return Some(Settlement::Finish),
-        Ran::Returned(Ok(Decision::Snooze(after))) => {
-            return Some(Settlement::PutBack(PutBack {
-                delay_ms: millis(after),
-                uses_attempt: false,
-                takes_away: false,
-                error: None,
-            }));
-        }
-        Ran::Returned(Ok(Decision::Cancel(why))) => {
-            return Some(Settlement::End(End {
-                state: "cancelled",
-                reason: Some(storable(&why)),
-                takes_away: false,
-                error: None,
-            }));
-        }
-        Ran::Returned(Err(error)) if is_away(&error) => return Some(put_back_unused(held, &error)),
-        Ran::Returned(Err(error)) => match error.kind {
-            JobErrorKind::Refused(ref refusal) => {
-                reporter.lost(&held.info(), refusal);
-                return None;
-            }
-            JobErrorKind::Unresolved => {
-                log::error!("{}: {error}; its lease decides", held.info());
-                return None;
-            }
-            JobErrorKind::Away => return Some(put_back_unused(held, &error)),
-            JobErrorKind::Discard => Failed {
-                cause: "error",
-                text: error.to_string(),
+    match ran {
+        Ran::Returned(Ok(decision)) => of_decision(decision),
+        Ran::Returned(Err(error)) => of_error(held, backoff, &error, reporter),
+        Ran::Panicked(text) => {
+            let failed = Failed {
+                cause: "panic",
+                text: format!("panicked: {text}"),
                 after: None,
-                discard: true,
-            },
-            JobErrorKind::Retry { after } => Failed {
-                cause: "error",
-                text: error.to_string(),
-                after,
                 discard: false,
-            },
-        },
-        Ran::Panicked(text) => Failed {
-            cause: "panic",
-            text: format!("panicked: {text}"),
-            after: None,
-            discard: false,
-        },
+            };
+            Some(failed.settlement(held, backoff, false))
+        }
+    }
+}
+
+/// An error or a panic after the commit does not undo it, and must not settle the job again.
+fn after_commit(held: &Held, ran: &Ran, reporter: &Reporter) {
+    let job = held.info();
+    match ran {
+        Ran::Returned(Ok(_)) => {}
+        Ran::Returned(Err(error)) => log::error!("{job}: its handler failed after the commit, which stands: {error}"),
+        Ran::Panicked(text) => log::error!("{job}: its handler panicked after the commit, which stands: {text}"),
+    }
+    reporter.completed(&job);
+}
+
+fn of_decision(decision: Decision) -> Option<Settlement> {
+    match decision {
+        Decision::Committed => None,
+        Decision::Finish => Some(Settlement::Finish),
+        Decision::Snooze(after) => Some(Settlement::Snooze(unused(millis(after)))),
+        Decision::Cancel(why) => Some(Settlement::End(End {
+            state: "cancelled",
+            reason: Some(storable(&why)),
+            takes_away: false,
+            error: None,
+        })),
+    }
+}
+
+fn of_error(held: &Held, backoff: Backoff, error: &JobError, reporter: &Reporter) -> Option<Settlement> {
+    let (after, discard) = match &error.kind {
+        JobErrorKind::Refused(refusal) => {
+            reporter.lost(&held.info(), refusal);
+            return None;
+        }
+        JobErrorKind::Unresolved => {
+            log::error!("{}: {error}; its lease decides", held.info());
+            return None;
+        }
+        JobErrorKind::Away => return Some(away(held, error)),
+        JobErrorKind::Retry { .. } if is_away(error) => return Some(away(held, error)),
+        JobErrorKind::Retry { after } => (*after, false),
+        JobErrorKind::Discard => (None, true),
+    };
+    let failed = Failed {
+        cause: "error",
+        text: error.to_string(),
+        after,
+        discard,
     };
     Some(failed.settlement(held, backoff, false))
 }
@@ -122,7 +127,7 @@ fn is_away(error: &JobError) -> bool {
         "terminating connection due to immediate shutdown command",
         "terminating connection because of crash of another server process",
     ];
-    if error.kind != (JobErrorKind::Retry { after: None }) {
+    if error.of_a_read || error.kind != (JobErrorKind::Retry { after: None }) {
         return false;
     }
     match error.downcast_ref() {
@@ -132,14 +137,18 @@ fn is_away(error: &JobError) -> bool {
     }
 }
 
-fn put_back_unused(held: &Held, error: &JobError) -> Settlement {
+fn away(held: &Held, error: &JobError) -> Settlement {
     log::warn!("{}: {error}; put back without using up the attempt", held.info());
-    Settlement::PutBack(PutBack {
-        delay_ms: 1000,
+    Settlement::Release(unused(AWAY_MS))
+}
+
+fn unused(delay_ms: i64) -> PutBack {
+    PutBack {
+        delay_ms,
         uses_attempt: false,
         takes_away: false,
         error: None,
-    })
+    }
 }
 
 /// Ends an attempt that ran past its timeout: ownership is taken from the handler, which may still run.
@@ -177,18 +186,16 @@ impl Failed {
                 error,
             })
         };
-        if self.discard {
+        // In the order of the sweep: that it was asked to stop does not hide that it has failed for good.
+        if self.discard || held.attempt >= held.max_attempts {
             return end("discarded", error);
         }
         // A job that was asked to stop has failed instead of finishing: it does not run again.
         if held.is_cancel_requested() {
             return end("cancelled", error);
         }
-        if held.attempt >= held.max_attempts {
-            return end("discarded", error);
-        }
         let after = self.after.unwrap_or_else(|| backoff.after(held.attempt));
-        Settlement::PutBack(PutBack {
+        Settlement::Retry(PutBack {
             delay_ms: millis(after),
             uses_attempt: true,
             takes_away,
@@ -197,120 +204,10 @@ impl Failed {
     }
 }
 
-impl Settlement {
-    /// Writes it for one job; whether the job was ours. `Finish` is written for many together instead, but may be.
-    pub(crate) fn write<C: Backend>(&self, conn: &mut C, schema: &Schema, held: &Held) -> QueryResult<bool> {
-        let fence = &held.fence;
-        Ok(match self {
-            Self::Finish => !conn.finish(schema, std::slice::from_ref(fence))?.is_empty(),
-            Self::PutBack(how) => conn.put_back(schema, fence, how)? == 1,
-            Self::End(how) => conn.end(schema, fence, how)? == 1,
-        })
-    }
-
-    /// Reports it once it is written.
-    pub(crate) fn report(&self, held: &Held, reporter: &Reporter) {
-        let job = &held.info();
-        match self {
-            Self::Finish => reporter.completed(job),
-            Self::PutBack(PutBack {
-                error: Some(error),
-                delay_ms,
-                ..
-            }) => {
-                reporter.retried(job, &error.error, Duration::from_millis(delay_ms.unsigned_abs()));
-            }
-            Self::PutBack(PutBack { delay_ms, .. }) => {
-                reporter.snoozed(job, Duration::from_millis(delay_ms.unsigned_abs()))
-            }
-            Self::End(End {
-                state: "discarded",
-                reason,
-                ..
-            }) => reporter.discarded(job, reason.as_deref().unwrap_or_default()),
-            Self::End(End { reason, .. }) => reporter.cancelled(job, reason.as_deref().unwrap_or_default()),
-        }
-    }
-}
-
-/// Why a settlement matched no row, and yet the job was not lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Written {
-    /// It was written; the answer was lost.
-    ByUs,
-    /// The handler's own commit was first: one that was timed out while it committed.
-    ByTheCommit,
-}
-
-/// After a settlement matched no row: what the row shows was written all the same, or how the job was lost.
-pub(crate) fn diagnose<C: Backend>(
-    conn: &mut C,
-    schema: &Schema,
-    held: &Held,
-    settlement: &Settlement,
-) -> QueryResult<Result<Written, Refusal>> {
-    let row = conn.ownership(schema, held.fence.id)?;
-    let (generation, token) = match settlement {
-        Settlement::Finish => (held.fence.generation, held.fence.lease_token),
-        Settlement::PutBack(PutBack { takes_away, .. }) | Settlement::End(End { takes_away, .. }) => {
-            (held.fence.generation + i64::from(*takes_away), held.fence.lease_token)
-        }
-    };
-    let state = match settlement {
-        Settlement::Finish => "completed",
-        Settlement::PutBack(_) => "ready",
-        Settlement::End(End { state, .. }) => state,
-    };
-    let shows = |state: &str, generation: i64| {
-        row.as_ref().is_some_and(|row| {
-            row.state == state
-                && row.generation == generation
-                && row.lease_token.as_deref().and_then(|text| text.parse().ok()) == Some(token)
-        })
-    };
-    if shows(state, generation) {
-        return Ok(Ok(Written::ByUs));
-    }
-    if shows("completed", held.fence.generation) {
-        return Ok(Ok(Written::ByTheCommit));
-    }
-    let refusal = Refusal::of(&held.fence, row.as_ref());
-    Ok(Err(refusal.unwrap_or(Refusal::Lost {
-        generation: held.fence.generation,
-    })))
-}
-
-fn millis(duration: Duration) -> i64 {
+/// Milliseconds that every database adds to its clock: a hundred years at the most.
+pub(crate) fn millis(duration: Duration) -> i64 {
     const HUNDRED_YEARS: i64 = 100 * 365 * 24 * 3600 * 1000;
     i64::try_from(duration.as_millis())
         .unwrap_or(HUNDRED_YEARS)
         .min(HUNDRED_YEARS)
-}
-
-/// A text that every database stores: PostgreSQL takes no NUL, and a failure whose text cannot be stored could not be
-/// recorded at all.
-pub(crate) fn storable(text: &str) -> String {
-    let mut end = text.len().min(MAX_ERROR_BYTES);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    let cut = &text[..end];
-    if cut.contains('\0') {
-        Cow::Owned(cut.replace('\0', "\u{fffd}"))
-    } else {
-        Cow::Borrowed(cut)
-    }
-    .into_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn error_texts_are_made_storable() {
-        assert_eq!(storable("a\0b"), "a\u{fffd}b");
-        let long = format!("{}é", "x".repeat(MAX_ERROR_BYTES - 1));
-        assert_eq!(storable(&long).len(), MAX_ERROR_BYTES - 1);
-    }
 }

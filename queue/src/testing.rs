@@ -138,7 +138,7 @@ impl<C: Backend, A> Runner<C, A> {
             gate: WriteGate::default(),
         };
         let ran = self.registry.run(row, &mut slot, Arc::clone(&held), &self.app);
-        if let Some(settlement) = settle::decide(&held, self.registry.backoff(&row.kind), ran, reporter) {
+        if let Some(mut settlement) = settle::decide(&held, self.registry.backoff(&row.kind), ran, reporter) {
             if settlement.write(conn, &self.schema, &held)? {
                 settlement.report(&held, reporter);
             } else if let Err(refusal) = settle::diagnose(conn, &self.schema, &held, &settlement)? {
@@ -209,14 +209,13 @@ pub fn enqueued<J: Job>(conn: &mut impl AsBackend) -> QueryResult<Vec<J>> {
         .collect())
 }
 
-/// Moves the run time of a ready job by moving its row: `Duration::ZERO` makes it due now. Whether there was such a job.
+/// Sets the run time of a ready job to `after` from now: `Duration::ZERO` makes it due. Whether there was such a job.
 ///
 /// # Errors
 ///
 /// The database's.
 pub fn run_after(conn: &mut impl AsBackend, schema: &Schema, id: i64, after: Duration) -> QueryResult<bool> {
-    let after_ms = i64::try_from(after.as_millis()).unwrap_or(i64::MAX);
-    Ok(conn.as_backend().move_run_at(schema, id, after_ms)? > 0)
+    Ok(conn.as_backend().move_run_at(schema, id, settle::millis(after))? > 0)
 }
 
 /// Lets the lease of a running job run out now, as if its worker had died long ago. Whether there was such a job.
@@ -237,11 +236,12 @@ pub fn expire_lease(conn: &mut impl AsBackend, schema: &Schema, id: i64) -> Quer
 macro_rules! assert_enqueued {
     ($conn:expr, $Job:ty $(, $field:ident : $value:expr)* $(,)?) => {{
         let jobs = $crate::testing::enqueued::<$Job>($conn).expect("the jobs can be read");
+        let wanted: &[&str] = &[$(concat!(stringify!($field), ": ", stringify!($value))),*];
         assert!(
             jobs.iter().any(|job| { let _ = job; true $(&& job.$field == $value)* }),
             "no job `{}` with {}; there are {} of this kind",
             <$Job as $crate::Job>::KIND,
-            stringify!($($field: $value),*),
+            if wanted.is_empty() { "any fields".into() } else { wanted.join(", ") },
             jobs.len(),
         );
     }};

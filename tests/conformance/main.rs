@@ -2,3 +2,28 @@
 
 #![cfg(any(feature = "sqlite", feature = "postgres"))]
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
+mod support;
+
+mod enqueue;
+mod idempotency;
+mod payload;
+mod unique;
+
+mod claim;
+mod fence;
+mod found;
+mod lease;
+
+mod closure;
+mod commit;
+mod refusal;
+
+mod cancel;
+mod handler;
+mod settle;
+mod sweep;
+
+mod inspect;
+mod schema;
+mod testing;

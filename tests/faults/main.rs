@@ -3,6 +3,25 @@
 #![cfg(any(feature = "sqlite", feature = "postgres"))]
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
+mod probe;
+
+mod bad_row;
+mod cancel_between_beats;
+#[cfg(feature = "postgres")]
+mod encodings;
+mod extreme_settings;
+mod hidden_transaction;
+#[cfg(feature = "postgres")]
+mod locked_tables;
+#[cfg(feature = "postgres")]
+mod odd_defaults;
+#[cfg(feature = "postgres")]
+mod pool_of_stuck_handlers;
+#[cfg(feature = "postgres")]
+mod schema_names;
+mod values_that_panic;
+mod writes_in_a_read;
+
 mod killed_processes;
 #[cfg(feature = "postgres")]
 mod locked_rows;

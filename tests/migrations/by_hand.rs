@@ -1,6 +1,7 @@
 //! The printed SQL, run by people.
 
-use leasehold::{MigrationSql, Migrations, Schema, migrate};
+use leasehold::migrate::{MigrationSql, Migrations};
+use leasehold::{Schema, migrate};
 use leasehold_tests::{TestDb, conformance};
 
 use crate::catalog;

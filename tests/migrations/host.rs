@@ -6,7 +6,8 @@ use diesel::backend::Backend;
 use diesel::connection::{BoxableConnection, SimpleConnection};
 use diesel::migration::{Migration, MigrationMetadata, MigrationName, MigrationSource, MigrationVersion, Result};
 use diesel_migrations::MigrationHarness;
-use leasehold::{Migrations, migrate};
+use leasehold::migrate;
+use leasehold::migrate::Migrations;
 use leasehold_tests::{TestDb, conformance};
 
 /// The host's migrations: one, `0001`.

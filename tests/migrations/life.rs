@@ -4,7 +4,8 @@ use std::sync::{Arc, Barrier};
 
 use diesel::Connection as _;
 use diesel::connection::SimpleConnection;
-use leasehold::{MigrateError, Migrations, PROGRAM, Schema, migrate};
+use leasehold::migrate::{MigrateError, Migrations, PROGRAM};
+use leasehold::{Schema, migrate};
 use leasehold_tests::{TestDb, conformance};
 
 use crate::catalog;

@@ -1,7 +1,8 @@
 //! What migrating needs and what it waits for, on PostgreSQL.
 
 use diesel::connection::SimpleConnection;
-use leasehold::{Migrations, Schema, migrate};
+use leasehold::migrate::Migrations;
+use leasehold::{Schema, migrate};
 use leasehold_tests::TestDb;
 use leasehold_tests::postgres::{Database, database};
 

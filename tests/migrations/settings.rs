@@ -1,7 +1,8 @@
 //! Settings of the server that must not matter, on PostgreSQL.
 
 use diesel::connection::SimpleConnection;
-use leasehold::{Migrations, migrate};
+use leasehold::migrate;
+use leasehold::migrate::Migrations;
 use leasehold_tests::TestDb;
 use leasehold_tests::postgres::database;
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use diesel::connection::SimpleConnection;
-use leasehold::{EnqueueError, EnqueueOptions, Enqueued, Job, Migrations, Schema, migrate};
+use leasehold::migrate::Migrations;
+use leasehold::{EnqueueError, EnqueueOptions, Enqueued, Job, Schema, migrate};
 use leasehold_tests::TestDb;
 use leasehold_tests::postgres::{Database, database};
 use serde::{Deserialize, Serialize};
@@ -190,7 +191,7 @@ fn it_works_under_another_schema_name_and_any_search_path() {
 #[test]
 fn a_payload_above_the_cap_is_refused() {
     let mut db = migrated();
-    let just = leasehold::MAX_PAYLOAD_BYTES - 2;
+    let just = leasehold::EnqueueOptions::MAX_PAYLOAD_BYTES - 2;
     db.sql(&format!("SELECT leasehold.enqueue('k', to_json(repeat('x', {just})))"));
     let refused = refusal(
         &db,

@@ -1,4 +1,30 @@
-//! The numbered facts that the design rests on.
+//! The numbered facts that the design rests on, each shown by a test that has its number.
 
 #![cfg(any(feature = "sqlite", feature = "postgres"))]
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
+#![cfg_attr(
+    not(feature = "postgres"),
+    allow(
+        dead_code,
+        unused_imports,
+        reason = "most facts are about PostgreSQL, and named skips without it"
+    )
+)]
+
+mod jobs;
+#[cfg(feature = "postgres")]
+mod session;
+mod sources;
+mod story;
+
+mod claims;
+mod clocks;
+mod deadlines;
+mod durability;
+mod fences;
+mod isolation;
+mod ownership;
+mod patterns;
+mod refusals;
+mod row_locks;
+mod statements;

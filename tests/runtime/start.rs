@@ -12,12 +12,9 @@ conformance!(
     fn a_kind_registered_twice_is_refused(db: &mut Db) {
         prepare(db);
         let worker = || Worker::<Connection, _>::new(db.url(), ()).register::<Note>();
-        assert_eq!(
-            refusal(worker().register::<Note>()),
-            "the kind `note` is registered twice"
-        );
-        let alias = worker().register_alias::<Note>("note");
-        assert_eq!(refusal(alias), "the kind `note` is registered twice");
+        let expected = "the kind `note` is registered twice: give one of the two types another kind";
+        assert_eq!(refusal(worker().register::<Note>()), expected);
+        assert_eq!(refusal(worker().register_alias::<Note>("note")), expected);
     }
 );
 

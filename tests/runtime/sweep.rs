@@ -25,7 +25,7 @@ conformance!(
         assert!(!finish(&mut conn, &fence));
         handler.go();
         eventually(SOON, "it is completed", || running.counts().completed == 1);
-        let [error] = &inspect::attempts(&mut conn, &Schema::default(), id).unwrap()[..] else {
+        let [error] = &inspect::errors(&mut conn, &Schema::default(), id).unwrap()[..] else {
             panic!("one attempt has failed");
         };
         assert_eq!((error.cause.as_str(), error.attempt), ("lease expired", 1));
@@ -59,10 +59,7 @@ conformance!(
         let poisoned = job(&mut conn, poison);
         assert_eq!((poisoned.state.as_str(), poisoned.attempt), ("discarded", 3));
         assert_eq!(poisoned.reason.as_deref(), Some("lease expired"));
-        assert_eq!(
-            inspect::attempts(&mut conn, &Schema::default(), poison).unwrap().len(),
-            3
-        );
+        assert_eq!(inspect::errors(&mut conn, &Schema::default(), poison).unwrap().len(), 3);
         eventually(SOON, "the neighbours are completed", || running.counts().completed == 5);
         assert_eq!(running.counts().discarded, 1);
     }

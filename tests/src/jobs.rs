@@ -7,9 +7,10 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use diesel::QueryResult;
 use diesel::prelude::*;
 use diesel::sql_types::BigInt;
+use leasehold::__private::Fence;
 use leasehold::__private::{ClaimRequest, ClaimedRow, Served};
 use leasehold::inspect::{self, JobRecord};
-use leasehold::{Backend, Fence, Handler, Job, JobError, LeaseGuard, LeaseWatch, Outcome, Refusal, Schema};
+use leasehold::{Backend, Handler, Job, JobError, LeaseGuard, LeaseWatch, Outcome, Refusal, Schema};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 

@@ -79,7 +79,8 @@ where
     })?;
     rate("commit, one insert", few, || run(worker().register::<Commit>()))?;
     rate("enqueue in bulk", jobs, || {
-        Ok(drop(Finish::enqueue_all(&finish, &mut conn, &options)?))
+        Finish::enqueue_all(&finish, &mut conn, &options)?;
+        Ok(())
     })?;
     rate("finish", jobs, || run(worker().register::<Finish>()))?;
     Finish::enqueue_all(&finish, &mut conn, &options)?;

@@ -9,7 +9,9 @@ CREATE TABLE leasehold.jobs (
     payload             json NOT NULL,
     state               text NOT NULL DEFAULT 'ready' CHECK (state IN ('ready', 'running')),
     priority            smallint NOT NULL DEFAULT 0,
-    run_at              timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    -- No infinity: it cannot be counted down to, and one such row would fail the look at all the others.
+    run_at              timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()
+                            CHECK (run_at > '-infinity' AND run_at < '10000-01-01 00:00:00+00'),
     -- Ready, but run_at is still to come. Such rows are outside the claim's index: they cost a claim nothing.
     scheduled           boolean NOT NULL DEFAULT false,
     attempt             integer NOT NULL DEFAULT 0 CHECK (attempt >= 0),

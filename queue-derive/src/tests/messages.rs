@@ -79,7 +79,7 @@ fn an_option_that_is_there_but_wrong_causes_no_second_message() {
     );
     assert_messages(
         parse_quote! { #[job(kind = "a", version = 0, migrate = up)] struct A; },
-        &["`version` must be 1 to 2147483647"],
+        &["`version` must be 1 to 1000"],
     );
     assert_messages(
         parse_quote! { #[job(kind = "a", kind = 5)] struct A; },
@@ -94,7 +94,7 @@ fn numbers_have_the_range_of_their_option() {
         "priority = 32767",
         "priority = 0x10",
         "max_attempts = 1000000",
-        "version = 2147483647",
+        "version = 1000",
     ] {
         let right: TokenStream = right.parse().expect("tokens");
         assert_messages(parse_quote! { #[job(kind = "a", #right)] struct A; }, &[]);
@@ -117,7 +117,7 @@ fn numbers_have_the_range_of_their_option() {
         ("max_attempts = 0", "must be 1 to 1000000"),
         ("max_attempts = -1", "must be 1 to 1000000"),
         ("max_attempts = 1000001", "must be 1 to 1000000"),
-        ("version = 2147483648", "must be 1 to 2147483647"),
+        ("version = 1001", "must be 1 to 1000"),
     ] {
         let wrong: TokenStream = wrong.parse().expect("tokens");
         assert_messages(parse_quote! { #[job(kind = "a", #wrong)] struct A; }, &[message]);

@@ -114,6 +114,19 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
     /// # Errors
     ///
     /// [`StartError`]. Once it runs, it waits out a database that is away.
+    ///
+    /// ```
+    /// # include!("../doctest_setup.rs");
+    /// use leasehold::{Summary, Worker};
+    ///
+    /// /// Ends with 1 if jobs were discarded.
+    /// fn main() -> Result<Summary, Box<dyn std::error::Error>> {
+    ///     # let (url, mut conn) = doctest_database();
+    ///     # Greet { name: "you".to_owned() }.enqueue(&mut conn)?;
+    ///     let worker = Worker::<SqliteConnection, _>::new(url, ()).register::<Greet>();
+    ///     Ok(worker.on_progress(|progress| println!("{} done", progress.counts.ended())).run_until_empty()?)
+    /// }
+    /// ```
     pub fn run_until_empty(mut self) -> Result<Summary, StartError> {
         let started = Instant::now();
         let patience = self.patience;
@@ -121,7 +134,7 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
             callbacks: std::mem::take(&mut self.progress),
             started,
             shown: None,
-            left: None,
+            counted: None,
         };
         self.batch = true;
         self.poll = self.poll.min(BATCH_POLL);
@@ -139,7 +152,7 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
         let mut number = 0;
         let interrupted = loop {
             show.update(&running, &mut counter);
-            let held = running.held();
+            let held = running.leases_held();
             let (newer, waiting) = running.shared.look.newer(number, SHOW_EVERY);
             let is_news = newer > number;
             number = newer;
@@ -147,7 +160,7 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
                 break true;
             }
             // A look that began while this process held nothing, and that found nothing elsewhere.
-            if is_news && held == 0 && running.held() == 0 && is_empty(&waiting, patience) {
+            if is_news && held == 0 && running.leases_held() == 0 && is_empty(&waiting, patience) {
                 break false;
             }
         };
@@ -156,8 +169,16 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
         } else {
             Duration::from_secs(10)
         });
-        let waiting = counter.count(&running.shared).unwrap_or_default();
-        show.left = Some(waiting.ready.unsigned_abs() + waiting.running.unsigned_abs());
+        let shared = &running.shared;
+        let waiting = shared
+            .beats
+            .lock()
+            .read(|conn| conn.waiting(&shared.schema, &shared.serves, i64::MAX));
+        let waiting = waiting.unwrap_or_default();
+        show.counted = Some((
+            running.counts().ended(),
+            waiting.ready.unsigned_abs() + waiting.running.unsigned_abs(),
+        ));
         show.tell(&running);
         Ok(Summary {
             counts: running.counts(),
@@ -173,7 +194,8 @@ struct Show {
     callbacks: Vec<ProgressFn>,
     started: Instant,
     shown: Option<(Counts, Option<u64>)>,
-    left: Option<u64>,
+    /// How many had ended here when it was counted, and what was left then.
+    counted: Option<(u64, u64)>,
 }
 
 impl Show {
@@ -181,28 +203,33 @@ impl Show {
         if self.callbacks.is_empty() {
             return;
         }
+        let ended = running.counts().ended();
         if let Some(waiting) = counter.count_if_due(&running.shared) {
-            self.left = Some(waiting.ready.unsigned_abs() + waiting.running.unsigned_abs());
+            self.counted = Some((ended, waiting.ready.unsigned_abs() + waiting.running.unsigned_abs()));
         }
         self.tell(running);
     }
 
     fn tell<C: Backend, A: Send + Sync + 'static>(&mut self, running: &Running<C, A>) {
         let counts = running.counts();
-        if self.shown == Some((counts, self.left)) {
+        // What ended here since the count is not left any more.
+        let left = self
+            .counted
+            .map(|(ended, left)| left.saturating_sub(counts.ended() - ended));
+        if self.shown == Some((counts, left)) {
             return;
         }
-        self.shown = Some((counts, self.left));
+        self.shown = Some((counts, left));
         let progress = Progress {
             counts,
-            left: self.left,
+            left,
             elapsed: self.started.elapsed(),
         };
         self.callbacks.iter_mut().for_each(|show| show(&progress));
     }
 }
 
-/// Counts what is left, on a connection of its own: that takes longer the more there is.
+/// Counts what is left, for callbacks: on a connection of its own, since that takes longer the more there is.
 struct Counter<C: Backend> {
     control: Control<C>,
     due: Instant,
@@ -230,7 +257,7 @@ impl<C: Backend> Counter<C> {
 
     fn count<A>(&mut self, shared: &Shared<C, A>) -> Option<Waiting> {
         self.control
-            .run(|conn| conn.waiting(&shared.schema, &shared.serves, i64::MAX))
+            .read(|conn| conn.waiting(&shared.schema, &shared.serves, i64::MAX))
             .ok()
     }
 }

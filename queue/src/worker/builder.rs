@@ -22,6 +22,9 @@ use crate::name::{self, NameError};
 use crate::registry::{Registry, RegistryError};
 use crate::schema::Schema;
 
+/// As good as never, and still a time that a clock can be moved by.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// Runs jobs: a pool of threads on a database.
 ///
 /// ```
@@ -162,8 +165,8 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
         self
     }
 
-    /// The handlers' connections: a pool of the application's own, of one connection or more. By default a pool of as
-    /// many as there are threads is made. Control connections are outside of it in any case. Its connections are used as
+    /// The handlers' connections: a pool of the application's own, of one connection or more. By default a pool is
+    /// made that opens as many as there are threads, and more only for threads that replace stuck ones. Control connections are outside of it in any case. Its connections are used as
     /// they are: on SQLite give them a `busy_timeout`, `journal_mode = WAL` and `synchronous = FULL`.
     #[must_use]
     pub fn with_pool(mut self, pool: Pool<ConnectionManager<C>>) -> Self {
@@ -181,14 +184,14 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
     /// How long a missed wake-up can go unnoticed; one second by default.
     #[must_use]
     pub fn poll_interval(mut self, interval: Duration) -> Self {
-        self.poll = interval.max(Duration::from_millis(1));
+        self.poll = interval.clamp(Duration::from_millis(1), LONGEST_INTERVAL);
         self
     }
 
     /// How often expired leases are looked for; every second by default.
     #[must_use]
     pub fn sweep_interval(mut self, interval: Duration) -> Self {
-        self.sweep_every = interval.max(Duration::from_millis(1));
+        self.sweep_every = interval.clamp(Duration::from_millis(1), LONGEST_INTERVAL);
         self
     }
 
@@ -247,7 +250,8 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
         queues.dedup();
         let pool = match self.pool.take() {
             Some(pool) => pool,
-            None => handlers_pool(&self.url, &self.settings, self.threads)?,
+            // As many again, for the threads that replace stuck ones: those keep what they hold.
+            None => handlers_pool(&self.url, &self.settings, self.threads.saturating_mul(2))?,
         };
         Ok(Shared {
             worker: WorkerRow {

@@ -64,7 +64,8 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Claimer<'a, C, A> {
     /// records that.
     fn claim(&mut self) {
         let begun = self.shared.prefetch == 0;
-        for job in self.source.claim(self.idle + self.shared.prefetch, begun) {
+        let limit = self.idle.saturating_add(self.shared.prefetch);
+        for job in self.source.claim(limit, begun) {
             if begun && self.idle > 0 {
                 self.hand_over(job);
             } else {
@@ -88,9 +89,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Claimer<'a, C, A> {
         let jobs: Vec<Claimed> = self.ahead.drain(..now).collect();
         for job in jobs {
             if !begun.contains(&job.held.fence.id) {
-                job.held.mark_lost(Refusal::Lost {
-                    generation: job.held.fence.generation + 1,
-                });
+                job.held.mark_lost(Refusal::Expired);
             }
             self.hand_over(job);
         }

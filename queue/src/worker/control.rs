@@ -45,11 +45,16 @@ impl<C: Backend> Control<C> {
         }
     }
 
-    /// Runs one statement, in its turn among this process's writers.
+    /// Runs one statement that may write, in its turn among this process's writers.
     pub(crate) fn run<T>(&mut self, statement: impl FnOnce(&mut C) -> QueryResult<T>) -> Result<T, Failure> {
         let gate = self.gate.clone();
+        self.read(|conn| gate.hold(|| statement(conn)))
+    }
+
+    /// Runs one statement that only reads, however long it takes.
+    pub(crate) fn read<T>(&mut self, statement: impl FnOnce(&mut C) -> QueryResult<T>) -> Result<T, Failure> {
         let conn = self.connected()?;
-        match gate.hold(|| statement(conn)) {
+        match statement(conn) {
             Ok(value) => {
                 self.back();
                 Ok(value)

@@ -100,7 +100,7 @@ fn gone<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>, held: &Held
     let Ok(row) = shared
         .beats
         .lock()
-        .run(|conn| conn.ownership(&shared.schema, held.fence.id))
+        .read(|conn| conn.ownership(&shared.schema, held.fence.id))
     else {
         return;
     };

@@ -4,13 +4,16 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::select;
 
-use super::control::spread;
+use super::control::{Failure, spread};
 use super::{Shared, Stop};
-use crate::backend::Backend;
+use crate::backend::{Backend, Swept};
 use crate::events::JobInfo;
+use crate::inspect::State;
 
 /// Rows at the most in one sweep: a jump of the database's clock must not make one process take back everything at once.
 const SWEEP_LIMIT: i64 = 500;
+/// How long a sweep one by one may take: the heartbeat shares the connection.
+const ONE_BY_ONE: Duration = Duration::from_secs(1);
 const SHOW_EVERY: Duration = Duration::from_secs(10);
 
 /// Sweeps until the worker stops.
@@ -22,11 +25,11 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) {
             let _ = shared
                 .beats
                 .lock()
-                .run(|conn| conn.show_worker(&shared.schema, &shared.worker));
+                .run(|conn| conn.briefly(|conn| conn.show_worker(&shared.schema, &shared.worker)));
             let _ = shared
                 .beats
                 .lock()
-                .run(|conn| conn.sweep_keys(&shared.schema, SWEEP_LIMIT));
+                .run(|conn| conn.briefly(|conn| conn.sweep_keys(&shared.schema, SWEEP_LIMIT)));
         }
         let full = sweep(shared);
         let stop: &Stop = &shared.stop;
@@ -39,8 +42,14 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) {
 
 /// One sweep; whether there may be more.
 fn sweep<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) -> bool {
-    let Ok(swept) = shared.beats.lock().run(|conn| conn.sweep(&shared.schema, SWEEP_LIMIT)) else {
-        return false;
+    let all = shared
+        .beats
+        .lock()
+        .run(|conn| conn.briefly(|conn| conn.sweep(&shared.schema, SWEEP_LIMIT)));
+    let swept = match all {
+        Ok(swept) => swept,
+        Err(Failure::Refused(_)) => sweep_one_by_one(shared),
+        Err(Failure::Away) => return false,
     };
     for row in &swept {
         let job = JobInfo {
@@ -50,10 +59,36 @@ fn sweep<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) -> bool {
             attempt: row.attempt.unsigned_abs(),
             generation: row.generation,
         };
-        shared.reporter.swept(&job, &row.state);
+        shared.reporter.swept(&job, State::parse(&row.state));
     }
     if !swept.is_empty() {
         shared.wake();
     }
     i64::try_from(swept.len()) == Ok(SWEEP_LIMIT)
+}
+
+/// When the database refuses a sweep as a whole, one row is to blame (an application's foreign key keeps it from ending,
+/// say). It must not keep all the others from running again.
+fn sweep_one_by_one<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) -> Vec<Swept> {
+    let begun = Instant::now();
+    let expired = shared
+        .beats
+        .lock()
+        .run(|conn| conn.briefly(|conn| conn.expired(&shared.schema, SWEEP_LIMIT)));
+    let mut swept = Vec::new();
+    for id in expired.unwrap_or_default() {
+        match shared
+            .beats
+            .lock()
+            .run(|conn| conn.briefly(|conn| conn.sweep_one(&shared.schema, id)))
+        {
+            Ok(one) => swept.extend(one),
+            Err(Failure::Refused(error)) => log::error!("job {id}: its expired lease cannot be taken back: {error}"),
+            Err(Failure::Away) => break,
+        }
+        if begun.elapsed() > ONE_BY_ONE {
+            break;
+        }
+    }
+    swept
 }

@@ -19,7 +19,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use diesel::r2d2::{ConnectionManager, Pool};
 
-use crate::backend::{Backend, ConnectionSettings, PutBack, Served, WorkerRow};
+use crate::backend::{Backend, ConnectionSettings, Served, WorkerRow};
 use crate::events::Reporter;
 use crate::lease::Held;
 use crate::registry::Registry;
@@ -52,6 +52,7 @@ mod slot;
 
 mod settler;
 mod source;
+mod threads;
 mod unbatched;
 
 use control::Control;
@@ -105,7 +106,7 @@ impl<C: Backend, A> Shared<C, A> {
 
     /// A job was put back: when it is due may be before the claimer looks again.
     fn more_may_be_due(&self, settlement: &Settlement) {
-        if matches!(settlement, Settlement::PutBack(PutBack { .. })) {
+        if settlement.leaves_ready() {
             self.wake();
         }
     }

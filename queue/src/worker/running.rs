@@ -3,15 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use crossbeam_channel::Receiver;
 
-use super::claimer::Claimer;
-use super::control::Control;
-use super::executor::Ends;
-use super::{Shared, StartError, heartbeat, maintenance, settler, spawn_executor};
+use super::control::Failure;
+use super::threads::Threads;
+use super::{Shared, StartError};
 use crate::backend::{Backend, Listening, PutBack};
 use crate::events::Counts;
 use crate::lease::{Held, Refusal};
@@ -20,20 +19,29 @@ use crate::lease::{Held, Refusal};
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// A worker whose threads run. Dropping it stops the worker as [`Running::shutdown`] with no time to wait does.
+///
+/// ```
+/// # include!("../doctest_setup.rs");
+/// use std::time::Duration;
+/// use leasehold::Worker;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let (url, mut conn) = doctest_database();
+/// let running = Worker::<SqliteConnection, _>::new(&url, ()).register::<Greet>().start()?;
+/// Greet { name: "you".to_owned() }.enqueue(&mut conn)?;
+/// while running.counts().completed < 1 {
+///     std::thread::yield_now();
+/// }
+/// let report = running.shutdown(Duration::from_secs(30));
+/// assert_eq!(report.abandoned, 0);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Running<C: Backend, A: Send + Sync + 'static> {
     pub(super) shared: Arc<Shared<C, A>>,
     /// `None` once it was shut down.
     threads: Option<Threads>,
     pub(super) at_once: Arc<AtomicBool>,
-}
-
-struct Threads {
-    claimer: JoinHandle<()>,
-    maintenance: JoinHandle<()>,
-    settler: JoinHandle<()>,
-    heartbeat: JoinHandle<()>,
-    heartbeat_stop: Sender<()>,
-    listener: Option<Listening>,
 }
 
 /// How a shutdown went.
@@ -50,58 +58,8 @@ pub struct ShutdownReport {
 }
 
 impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
-    /// Starts every thread. The order does not matter: they wait for each other on channels.
     pub(super) fn start(shared: Arc<Shared<C, A>>, wakes: Receiver<()>) -> Result<Self, StartError> {
-        let (jobs_in, jobs) = bounded(shared.threads);
-        let (free, idle) = unbounded();
-        let (settle, arrivals) = unbounded();
-        let ends = Ends {
-            jobs,
-            free,
-            settle,
-            wake: wakes.clone(),
-        };
-        let thread = |name: &str| Builder::new().name(format!("leasehold-{name}"));
-
-        let claimer = thread("claimer").spawn({
-            let shared = Arc::clone(&shared);
-            move || {
-                if !shared.unbatched {
-                    Claimer::new(&shared, jobs_in, idle, wakes).run();
-                }
-            }
-        })?;
-        let settler = thread("settler").spawn({
-            let shared = Arc::clone(&shared);
-            move || {
-                settler::run(
-                    &shared,
-                    Control::new("settle", &shared.url, &shared.settings),
-                    &arrivals,
-                )
-            }
-        })?;
-        let (heartbeat_stop, heartbeat_stopped) = bounded(0);
-        let heartbeat = thread("heartbeat").spawn({
-            let (shared, ends) = (Arc::clone(&shared), ends.clone());
-            move || heartbeat::run(&shared, &ends, &heartbeat_stopped)
-        })?;
-        let maintenance = thread("maintenance").spawn({
-            let shared = Arc::clone(&shared);
-            move || maintenance::run(&shared)
-        })?;
-        let listener = C::listen(&shared.url, &shared.settings, &shared.schema, shared.wake.clone())?;
-        for _ in 0..shared.threads {
-            spawn_executor(&shared, ends.clone());
-        }
-        let threads = Threads {
-            claimer,
-            maintenance,
-            settler,
-            heartbeat,
-            heartbeat_stop,
-            listener,
-        };
+        let threads = Threads::start(&shared, wakes).inspect_err(|_| shared.stop.stop())?;
         Ok(Self {
             shared,
             threads: Some(threads),
@@ -117,13 +75,13 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
 
     /// How many leases this process holds at the moment.
     #[must_use]
-    pub fn held(&self) -> usize {
+    pub fn leases_held(&self) -> usize {
         self.shared.leases.all().len()
     }
 
     /// How many handlers run on after their timeout, each on a thread that another one replaced.
     #[must_use]
-    pub fn stuck(&self) -> usize {
+    pub fn stuck_handlers(&self) -> usize {
         self.shared.stuck.load(Ordering::Acquire)
     }
 
@@ -148,10 +106,9 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
             deadline.map(|deadline| deadline.max(Instant::now() + LAST_WORDS)),
             || self.at_once.load(Ordering::Acquire),
         );
-        let mut control = Control::new("shutdown", &shared.url, &shared.settings);
         let mut done = false;
         while !done {
-            self.release(&mut control);
+            self.release();
             let step = Instant::now() + Duration::from_millis(100);
             let until = deadline.map_or(step, |deadline| deadline.min(step));
             // A thread without a lease may be about to get one: its claim is under way.
@@ -163,12 +120,12 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
                 break;
             }
         }
-        let abandoned = if done { 0 } else { self.abandon(&mut control) };
+        let abandoned = if done { 0 } else { self.abandon() };
         // The heartbeat ends last: before it, peers could take over what still runs here.
         drop(threads.heartbeat_stop);
         join_within(threads.heartbeat, LAST_WORDS);
         join_within(threads.maintenance, LAST_WORDS);
-        if abandoned == 0 && self.stuck() == 0 {
+        if abandoned == 0 && self.stuck_handlers() == 0 {
             // Its channel closes once the worker threads are gone; a stuck one never goes, and nothing is left to settle.
             join_within(threads.settler, LAST_WORDS);
         }
@@ -176,7 +133,10 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
             drop(stop);
             join_within(thread, LAST_WORDS);
         }
-        let _ = control.run(|conn| conn.hide_worker(&shared.schema, shared.worker.id));
+        let _ = shared
+            .beats
+            .lock()
+            .run(|conn| conn.hide_worker(&shared.schema, shared.worker.id));
         let after = shared.reporter.counts();
         let report = ShutdownReport {
             completed: after.completed - before.completed,
@@ -194,7 +154,7 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
 
     /// Whether every worker thread has ended, but for those stuck in a handler that is fenced already.
     fn is_quiet(&self) -> bool {
-        let quiet = self.shared.alive.load(Ordering::Acquire) <= self.stuck();
+        let quiet = self.shared.alive.load(Ordering::Acquire) <= self.stuck_handlers();
         if !quiet {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -202,7 +162,7 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
     }
 
     /// Gives back what was claimed and not begun.
-    fn release(&self, control: &mut Control<C>) {
+    fn release(&self) {
         let shared = &self.shared;
         let unbegun: Vec<Arc<Held>> = std::mem::take(&mut *shared.unbegun.lock());
         if unbegun.is_empty() {
@@ -210,7 +170,8 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
         }
         let mut fences: Vec<_> = unbegun.iter().map(|held| held.fence).collect();
         fences.sort_unstable();
-        match control.run(|conn| conn.release(&shared.schema, &fences)) {
+        let released = shared.beats.lock().run(|conn| conn.release(&shared.schema, &fences));
+        match released {
             Ok(released) => {
                 for held in &unbegun {
                     if released.contains(&held.fence.id) {
@@ -225,7 +186,7 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
     }
 
     /// Fences what still runs and puts it back.
-    fn abandon(&self, control: &mut Control<C>) -> u64 {
+    fn abandon(&self) -> u64 {
         let shared = &self.shared;
         let how = PutBack {
             delay_ms: 0,
@@ -233,10 +194,23 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
             takes_away: true,
             error: None,
         };
-        let mut abandoned = 0;
+        let (mut abandoned, mut away) = (0, 0);
         for held in shared.leases.all() {
+            if away > 1 {
+                // Each try may wait for a connection for seconds. The heartbeat ends in any case, and the leases after it.
+                shared.settled(&held);
+                continue;
+            }
             // One that commits at this moment wins: its row is locked or gone, and ours is refused.
-            let put_back = control.run(|conn| conn.put_back(&shared.schema, &held.fence, &how));
+            let put_back = shared
+                .beats
+                .lock()
+                .run(|conn| conn.put_back(&shared.schema, &held.fence, &how));
+            away = if matches!(put_back, Err(Failure::Away)) {
+                away + 1
+            } else {
+                0
+            };
             if matches!(put_back, Ok(1)) {
                 held.mark_lost(Refusal::Lost {
                     generation: held.fence.generation + 1,

@@ -81,19 +81,20 @@ pub(crate) fn settle_one<C: Backend, A: Send + Sync + 'static>(
     held: &Arc<Held>,
     settlement: &Settlement,
 ) {
+    let mut settlement = settlement.clone();
     let give_up_at = Instant::now() + held.lease.max(LEAST_PATIENCE);
     for tried in 1.. {
         let written = control.run(|conn| {
             if settlement.write(conn, &shared.schema, held)? {
                 return Ok(Ok(Written::ByUs));
             }
-            settle::diagnose(conn, &shared.schema, held, settlement)
+            settle::diagnose(conn, &shared.schema, held, &settlement)
         });
         match written {
             Ok(Ok(Written::ByTheCommit)) => break,
             Ok(Ok(Written::ByUs)) => {
                 settlement.report(held, &shared.reporter);
-                shared.more_may_be_due(settlement);
+                shared.more_may_be_due(&settlement);
                 break;
             }
             Ok(Err(refusal)) => {
@@ -113,7 +114,12 @@ pub(crate) fn settle_one<C: Backend, A: Send + Sync + 'static>(
                 );
                 break;
             }
-            Err(_) => std::thread::sleep(control.next_wait()),
+            Err(failure) => {
+                if matches!(failure, Failure::Refused(_)) {
+                    settlement.spell_in_ascii();
+                }
+                std::thread::sleep(control.next_wait());
+            }
         }
     }
     shared.settled(held);

@@ -53,7 +53,6 @@ const FIND_CLAIMED: &str = "
     FROM leasehold.jobs WHERE worker IS NOT NULL AND state = 'running' AND lease_token = $1
 ";
 
-// `OFFSET 0` keeps the look-ups in the indexes look-ups.
 // The cold path: it counts no further than it is asked to, each (queue, kind, version) by its own index entries.
 const WAITING: &str = "
     WITH served AS MATERIALIZED (SELECT * FROM unnest($1, $2, $3) AS served (queue, kind, version)),

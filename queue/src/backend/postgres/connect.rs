@@ -128,13 +128,27 @@ impl Connect for PgConnection {
             Some(Isolation::Serializable) => " ISOLATION LEVEL SERIALIZABLE",
         };
         let idle = millis(settings.idle_in_transaction);
-        let begin = format!("BEGIN{level}; {MARK}; SET LOCAL idle_in_transaction_session_timeout = {idle}");
+        // Not deferrable, as in `begin_write`.
+        let begin =
+            format!("BEGIN{level} NOT DEFERRABLE; {MARK}; SET LOCAL idle_in_transaction_session_timeout = {idle}");
         AnsiTransactionManager::begin_transaction_sql(self, &begin)
     }
 
     fn begin_write(&mut self) -> QueryResult<()> {
+        // In a transaction of which Diesel does not know (a raw BEGIN) the server refuses NOT DEFERRABLE after the first
+        // statement. A plain BEGIN would only warn, and our COMMIT would commit what somebody else has written there.
         // An enqueue that met a key looks again for its holder, and must see what was committed meanwhile.
-        AnsiTransactionManager::begin_transaction_sql(self, "BEGIN ISOLATION LEVEL READ COMMITTED")
+        AnsiTransactionManager::begin_transaction_sql(self, "BEGIN ISOLATION LEVEL READ COMMITTED NOT DEFERRABLE")
+    }
+
+    fn briefly<T>(&mut self, work: impl FnOnce(&mut Self) -> QueryResult<T>) -> QueryResult<T> {
+        let begin = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '200ms'";
+        AnsiTransactionManager::begin_transaction_sql(self, begin)?;
+        let done = work(self).and_then(|value| AnsiTransactionManager::commit_transaction(self).map(|()| value));
+        if done.is_err() {
+            roll_back_to(self, 0);
+        }
+        done
     }
 
     fn begin_resolve(&mut self) -> QueryResult<()> {

@@ -1,9 +1,11 @@
+use diesel::connection::{AnsiTransactionManager, TransactionManager};
 use diesel::result::QueryResult;
 use diesel::sql_types::{BigInt, Nullable, Text, Uuid as SqlUuid};
 use diesel::{Connection, PgConnection, RunQueryDsl};
 
 use super::bind_fences;
-use crate::backend::{CommitStatements, End, Ownership, PutBack, SettleStatements};
+use crate::backend::{CommitStatements, Connect, End, Ownership, PutBack, SettleStatements};
+use crate::commit::{depth, roll_back_to};
 use crate::lease::Fence;
 use crate::schema::Schema;
 use crate::sql::{Id, Sql, bind};
@@ -32,6 +34,7 @@ const PUT_BACK: &str = concat!(
             run_at = pg_catalog.clock_timestamp() + $6 * INTERVAL '1 millisecond', scheduled = $6 > 0,
             lease_until = NULL, worker = NULL, begun = false
         WHERE id = $1 AND generation = $2 AND lease_token = $3 AND state = 'running'
+          AND greatest($5, (cancel_requested_at IS NULL)::integer) = 1
         RETURNING id, (attempt + $5)::integer AS attempt
     ),
     ",
@@ -88,10 +91,19 @@ fn under_lock(
     id: i64,
     write: impl FnOnce(&mut PgConnection, Ownership) -> QueryResult<usize>,
 ) -> QueryResult<usize> {
-    conn.transaction(|conn| match conn.lock_ownership(schema, id)? {
+    let work = |conn: &mut PgConnection| match conn.lock_ownership(schema, id)? {
         Some(row) => write(conn, row),
         None => Ok(0),
-    })
+    };
+    if depth(conn)? > 0 {
+        return conn.transaction(work);
+    }
+    conn.begin_write()?;
+    let done = work(conn).and_then(|rows| AnsiTransactionManager::commit_transaction(conn).map(|()| rows));
+    if done.is_err() {
+        roll_back_to(conn, 0);
+    }
+    done
 }
 
 fn ids(rows: Vec<Id>) -> Vec<i64> {
@@ -146,8 +158,11 @@ impl SettleStatements for PgConnection {
         })
     }
 
-    fn cancel(&mut self, schema: &Schema, id: i64, reason: &str) -> QueryResult<usize> {
+    fn cancel(&mut self, schema: &Schema, id: i64, running: bool, reason: &str) -> QueryResult<usize> {
         under_lock(self, schema, id, |conn, row| {
+            if row.state == "running" && !running {
+                return Ok(0);
+            }
             let binds = (
                 bind::<BigInt, _>(id),
                 bind::<BigInt, _>(row.generation),

@@ -1,24 +1,27 @@
+use std::ops::RangeInclusive;
+
 use diesel::result::QueryResult;
 use diesel::sql_types::BigInt;
 use diesel::{PgConnection, RunQueryDsl};
 
 use crate::backend::{SweepStatements, Swept};
 use crate::schema::Schema;
-use crate::sql::{Sql, bind};
+use crate::sql::{Id, Sql, bind};
 
 // Read from `jobs_held`, the few rows that somebody has, and fenced on what was read under the lock. A row at the end of
 // its numbers is left out, for it would fail the sweep of its neighbours. The generation grows at once, so the old owner
-// is refused even before somebody claims the job. One that began and has used up its attempts may be what kills its
-// worker, and one that was asked to stop does not run again.
+// is refused even before somebody claims the job. One that was asked to stop does not run again, and one that began and
+// has used up its attempts may be what kills its worker.
 const SWEEP: &str = concat!(
     "WITH expired AS MATERIALIZED (
         SELECT id, generation, lease_token, attempt, begun, CASE
-            WHEN cancel_requested_at IS NOT NULL THEN 'cancelled'
             WHEN begun AND attempt >= max_attempts THEN 'discarded'
+            WHEN cancel_requested_at IS NOT NULL THEN 'cancelled'
             ELSE 'ready' END AS fate
         FROM leasehold.jobs
-        WHERE worker IS NOT NULL AND state = 'running' AND lease_until < pg_catalog.clock_timestamp()
+        WHERE worker IS NOT NULL AND state = 'running' AND lease_until <= pg_catalog.clock_timestamp()
           AND generation < 9223372036854775806
+          AND id BETWEEN $2 AND $3
         ORDER BY id LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED
     ),
     ready AS (
@@ -42,7 +45,7 @@ const SWEEP: &str = concat!(
     moved!(state: "e.fate", generation: "e.generation + 1", reason: "'lease expired'"),
     ", ",
     noted!(
-        "SELECT x.id, x.generation, x.attempt, 'lease expired', 'lease expired'
+        "SELECT x.id, x.generation, x.attempt, 'lease expired', 'the lease ran out without a heartbeat'
                 FROM expired AS x WHERE x.begun"
     ),
     "
@@ -50,6 +53,11 @@ const SWEEP: &str = concat!(
     UNION ALL
     SELECT id, queue, kind, attempt, generation, state FROM moved"
 );
+
+const EXPIRED: &str = "
+    SELECT id FROM leasehold.jobs
+    WHERE worker IS NOT NULL AND state = 'running' AND lease_until <= pg_catalog.clock_timestamp() ORDER BY id LIMIT $1
+";
 
 // The outer part does not name the expiry: it would let the planner read the whole index on it.
 const SWEEP_KEYS: &str = "
@@ -61,9 +69,28 @@ const SWEEP_KEYS: &str = "
     ))
 ";
 
+/// Of all jobs, or of one.
+fn sweep(conn: &mut PgConnection, schema: &Schema, limit: i64, ids: RangeInclusive<i64>) -> QueryResult<Vec<Swept>> {
+    let binds = (
+        bind::<BigInt, _>(limit),
+        bind::<BigInt, _>(*ids.start()),
+        bind::<BigInt, _>(*ids.end()),
+    );
+    Sql(schema.render(SWEEP), binds).load(conn)
+}
+
 impl SweepStatements for PgConnection {
     fn sweep(&mut self, schema: &Schema, limit: i64) -> QueryResult<Vec<Swept>> {
-        Sql(schema.render(SWEEP), (bind::<BigInt, _>(limit),)).load(self)
+        sweep(self, schema, limit, i64::MIN..=i64::MAX)
+    }
+
+    fn expired(&mut self, schema: &Schema, limit: i64) -> QueryResult<Vec<i64>> {
+        let ids: Vec<Id> = Sql(schema.render(EXPIRED), (bind::<BigInt, _>(limit),)).load(self)?;
+        Ok(ids.into_iter().map(|row| row.id).collect())
+    }
+
+    fn sweep_one(&mut self, schema: &Schema, id: i64) -> QueryResult<Option<Swept>> {
+        Ok(sweep(self, schema, 1, id..=id)?.pop())
     }
 
     fn sweep_keys(&mut self, schema: &Schema, limit: i64) -> QueryResult<usize> {

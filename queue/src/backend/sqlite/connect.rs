@@ -69,6 +69,23 @@ struct OneNumber {
     number: i64,
 }
 
+/// Does `work` with another busy timeout than the connection's own, in milliseconds.
+pub(super) fn with_busy_timeout<T>(
+    conn: &mut SqliteConnection,
+    change: impl FnOnce(i64) -> i64,
+    work: impl FnOnce(&mut SqliteConnection) -> T,
+) -> QueryResult<T> {
+    let before = Sql(BUSY_TIMEOUT, ()).get_result::<OneNumber>(conn)?.number;
+    let during = change(before);
+    if during == before {
+        return Ok(work(conn));
+    }
+    conn.batch_execute(&format!("PRAGMA busy_timeout = {during}"))?;
+    let done = work(conn);
+    conn.batch_execute(&format!("PRAGMA busy_timeout = {before}"))?;
+    Ok(done)
+}
+
 impl Connect for SqliteConnection {
     fn connect(url: &str, settings: &ConnectionSettings) -> ConnectionResult<Self> {
         let mut conn = Self::establish(url)?;
@@ -143,11 +160,7 @@ impl Connect for SqliteConnection {
     }
 
     fn begin_resolve(&mut self) -> QueryResult<()> {
-        let timeout = Sql(BUSY_TIMEOUT, ()).get_result::<OneNumber>(self)?.number;
-        self.batch_execute(&format!("PRAGMA busy_timeout = {}", timeout.min(1000)))?;
-        let begun = begin_immediate(self);
-        self.batch_execute(&format!("PRAGMA busy_timeout = {timeout}"))?;
-        begun
+        with_busy_timeout(self, |timeout| timeout.min(1000), begin_immediate)?
     }
 
     fn read_only<T, E>(&mut self, reads: impl FnOnce(&mut Self) -> Result<T, E>) -> QueryResult<Result<T, E>> {

@@ -1,7 +1,7 @@
 //! The statements on SQLite.
 //!
 //! One writer at a time has the whole database, so nothing here locks rows. What takes their place: every write of ours
-//! runs in a transaction that has the write lock from its first statement on ([`write`]), and times are read after that
+//! runs in a transaction that has the write lock from its first statement on ([`write()`]), and times are read after that
 //! lock was taken. The fence is named in every write all the same: an older file may have been put back, and the two
 //! backends shall read alike.
 

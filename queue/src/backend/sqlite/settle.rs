@@ -39,10 +39,11 @@ const PUT_BACK: &str = "
     UPDATE leasehold_jobs SET state = 'ready', generation = generation + $4, attempt = max(attempt - $5, 0),
         run_at = $7 + $6, scheduled = ($6 > 0), lease_until = NULL, worker = NULL, begun = 0
     WHERE id = $1 AND generation = $2 AND lease_token = $3 AND state = 'running'
+        AND max($5, cancel_requested_at IS NULL) = 1
 ";
 
 const RECORD_ERRORS: &str = "
-    INSERT OR REPLACE INTO leasehold_job_errors (job_id, generation, attempt, at, cause, error)
+    INSERT OR IGNORE INTO leasehold_job_errors (job_id, generation, attempt, at, cause, error)
     SELECT j.id, j.generation, j.attempt, $2, $3, $4 FROM json_each($1) AS f CROSS JOIN leasehold_jobs AS j
         ON j.id = f.value->>0 AND j.generation = f.value->>1 AND j.lease_token = f.value->>2 AND j.state = 'running'
 ";
@@ -76,7 +77,7 @@ const COPY_CANCELLED: &str = "
          idempotency_key, unique_key, created_at, state, generation, reason, finished_at)
     SELECT id, queue, kind, version, payload, priority, run_at, attempt, max_attempts, lease_token, lease_ms,
         idempotency_key, unique_key, created_at, 'cancelled', generation + 1, $2, $3
-    FROM leasehold_jobs WHERE id = $1
+    FROM leasehold_jobs WHERE id = $1 AND (state = 'ready' OR $4)
     RETURNING id, unique_key
 ";
 
@@ -155,10 +156,18 @@ impl SettleStatements for SqliteConnection {
         })
     }
 
-    fn cancel(&mut self, schema: &Schema, id: i64, reason: &str) -> QueryResult<usize> {
+    fn cancel(&mut self, schema: &Schema, id: i64, running: bool, reason: &str) -> QueryResult<usize> {
         write(self, |conn, now| {
-            let binds = (bind::<BigInt, _>(id), bind::<Text, _>(reason), bind::<BigInt, _>(now));
+            let binds = (
+                bind::<BigInt, _>(id),
+                bind::<Text, _>(reason),
+                bind::<BigInt, _>(now),
+                bind::<Bool, _>(running),
+            );
             let moved: Vec<Moved> = Sql(schema.render(COPY_CANCELLED), binds).load(conn)?;
+            if moved.is_empty() {
+                return Ok(0);
+            }
             let deleted = Sql(schema.render(DELETE_CANCELLED), (bind::<BigInt, _>(id),)).execute(conn)?;
             complete_move(conn, schema, moved, deleted).map(|ids| ids.len())
         })

@@ -1,11 +1,11 @@
 //! Sweep.
 
 use diesel::result::QueryResult;
-use diesel::sql_types::{BigInt, Bool, Integer, Text};
+use diesel::sql_types::{BigInt, Bool, Integer, Nullable, Text};
 use diesel::{QueryableByName, RunQueryDsl, SqliteConnection};
 
 use super::settle::{Ending, move_to_finished, record_errors};
-use super::{json, write};
+use super::{json, now_ms, write};
 use crate::backend::{AttemptError, SweepStatements, Swept};
 use crate::schema::Schema;
 use crate::sql::{Sql, bind};
@@ -20,6 +20,7 @@ const EXPIRED: &str = "
         ELSE 'ready' END AS fate
     FROM leasehold_jobs INDEXED BY leasehold_jobs_held
     WHERE worker IS NOT NULL AND state = 'running' AND lease_until <= $1 AND generation < 9223372036854775806
+        AND ($3 IS NULL OR id = $3)
     ORDER BY id LIMIT $2
 ";
 
@@ -59,37 +60,16 @@ struct Expired {
 
 impl SweepStatements for SqliteConnection {
     fn sweep(&mut self, schema: &Schema, limit: i64) -> QueryResult<Vec<Swept>> {
-        write(self, |conn, now| {
-            let expired: Vec<Expired> = Sql(
-                schema.render(EXPIRED),
-                (bind::<BigInt, _>(now), bind::<BigInt, _>(limit)),
-            )
-            .load(conn)?;
-            let error = "the lease ran out without a heartbeat".to_owned();
-            let error = AttemptError {
-                cause: "lease expired",
-                error,
-            };
-            record_errors(conn, schema, &fences_of(&expired, |row| row.begun)?, &error, now)?;
-            for state in ["cancelled", "discarded"] {
-                let ending = Ending {
-                    state,
-                    takes_away: true,
-                    reason: Some("lease expired"),
-                    strict: false,
-                };
-                move_to_finished(
-                    conn,
-                    schema,
-                    &fences_of(&expired, |row| row.fate == state)?,
-                    &ending,
-                    now,
-                )?;
-            }
-            let ready = fences_of(&expired, |row| row.fate == "ready")?;
-            Sql(schema.render(TAKE_BACK), (bind::<Text, _>(ready),)).execute(conn)?;
-            Ok(expired.into_iter().map(Expired::swept).collect())
-        })
+        sweep(self, schema, limit, None)
+    }
+
+    fn expired(&mut self, schema: &Schema, limit: i64) -> QueryResult<Vec<i64>> {
+        let expired = expired(self, schema, now_ms(), limit, None)?;
+        Ok(expired.into_iter().map(|row| row.id).collect())
+    }
+
+    fn sweep_one(&mut self, schema: &Schema, id: i64) -> QueryResult<Option<Swept>> {
+        Ok(sweep(self, schema, 1, Some(id))?.pop())
     }
 
     fn sweep_keys(&mut self, schema: &Schema, limit: i64) -> QueryResult<usize> {
@@ -101,6 +81,52 @@ impl SweepStatements for SqliteConnection {
             .execute(conn)
         })
     }
+}
+
+fn expired(
+    conn: &mut SqliteConnection,
+    schema: &Schema,
+    now: i64,
+    limit: i64,
+    only: Option<i64>,
+) -> QueryResult<Vec<Expired>> {
+    let binds = (
+        bind::<BigInt, _>(now),
+        bind::<BigInt, _>(limit),
+        bind::<Nullable<BigInt>, _>(only),
+    );
+    Sql(schema.render(EXPIRED), binds).load(conn)
+}
+
+/// Of all that have expired, or of one.
+fn sweep(conn: &mut SqliteConnection, schema: &Schema, limit: i64, only: Option<i64>) -> QueryResult<Vec<Swept>> {
+    write(conn, |conn, now| {
+        let expired = expired(conn, schema, now, limit, only)?;
+        let error = "the lease ran out without a heartbeat".to_owned();
+        let error = AttemptError {
+            cause: "lease expired",
+            error,
+        };
+        record_errors(conn, schema, &fences_of(&expired, |row| row.begun)?, &error, now)?;
+        for state in ["cancelled", "discarded"] {
+            let ending = Ending {
+                state,
+                takes_away: true,
+                reason: Some("lease expired"),
+                strict: false,
+            };
+            move_to_finished(
+                conn,
+                schema,
+                &fences_of(&expired, |row| row.fate == state)?,
+                &ending,
+                now,
+            )?;
+        }
+        let ready = fences_of(&expired, |row| row.fate == "ready")?;
+        Sql(schema.render(TAKE_BACK), (bind::<Text, _>(ready),)).execute(conn)?;
+        Ok(expired.into_iter().map(Expired::swept).collect())
+    })
 }
 
 impl Expired {

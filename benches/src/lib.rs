@@ -1,1 +1,0 @@
-//! What the benches share.

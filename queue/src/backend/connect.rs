@@ -1,0 +1,155 @@
+//! Connections, transactions, and what a server must be.
+
+use std::time::Duration;
+
+use diesel::ConnectionResult;
+use diesel::result::QueryResult;
+
+use crate::schema::Schema;
+
+/// How connections are opened and transactions are begun.
+pub trait Connect: Sized {
+    /// Opens a control connection: with time limits on silence, and the session settings that our statements want.
+    fn connect(url: &str, settings: &ConnectionSettings) -> ConnectionResult<Self>;
+
+    /// The URL for the handlers' pool, with time limits on silence added where the URL states none.
+    fn pool_url(url: &str) -> String;
+
+    /// Session settings for a connection of the handlers' pool.
+    fn configure(&mut self, settings: &ConnectionSettings) -> QueryResult<()>;
+
+    /// Refuses a server that cannot keep the promise; returns warnings about settings that weaken it.
+    fn check_server(&mut self, allow_unsafe: bool) -> Result<Vec<String>, ServerError>;
+
+    /// Begins the transaction of a commit and marks it, so that the completion can tell whether it is still the same one.
+    /// At depth one or more (a test's transaction) it opens a savepoint instead.
+    fn begin_commit(&mut self, isolation: Option<Isolation>, settings: &ConnectionSettings) -> QueryResult<()>;
+
+    /// Begins a transaction that will write: on SQLite it takes the write lock at once, because a transaction that
+    /// upgrades later fails when another one wrote in between.
+    fn begin_write(&mut self) -> QueryResult<()>;
+
+    /// Runs what may wait for a table's lock only for a moment, outside of any transaction: the heartbeat uses the same
+    /// connection.
+    fn briefly<T>(&mut self, work: impl FnOnce(&mut Self) -> QueryResult<T>) -> QueryResult<T> {
+        work(self)
+    }
+
+    /// Begins a short transaction in which a row is read under its lock; waits one second for it at the most.
+    fn begin_resolve(&mut self) -> QueryResult<()>;
+
+    /// Runs reads that cannot write.
+    fn read_only<T, E>(&mut self, reads: impl FnOnce(&mut Self) -> Result<T, E>) -> QueryResult<Result<T, E>>;
+
+    /// What must be held while a transaction of this process writes to `url`: a fair gate on SQLite, nothing on
+    /// PostgreSQL.
+    fn write_gate(url: &str) -> WriteGate;
+
+    /// Starts a thread that wakes the claimer when something was enqueued, until its handle is told to stop. `None` where the
+    /// backend has nothing to listen to.
+    fn listen(
+        url: &str,
+        settings: &ConnectionSettings,
+        schema: &Schema,
+        wake: crossbeam_channel::Sender<()>,
+    ) -> std::io::Result<Option<Listening>> {
+        let _ = (url, settings, schema, wake);
+        Ok(None)
+    }
+
+    /// Waits until `wake` receives, `timeout` at the most. A backend without a listener also looks at the database, and
+    /// returns when something was written: `seen` is what the last call on this connection left there, at first zero, so
+    /// that nothing is missed between two calls; there the first one returns at once.
+    fn wait_for_change(&mut self, seen: &mut i64, wake: &crossbeam_channel::Receiver<()>, timeout: Duration);
+}
+
+/// Settings for the connections that the runtime opens.
+#[derive(Debug, Clone)]
+pub struct ConnectionSettings {
+    /// Whether a pooler in transaction mode sits between: no session settings, no cached statements, no `LISTEN`.
+    pub transaction_pooler: bool,
+    /// How long a transaction of ours may idle before the server ends it.
+    pub idle_in_transaction: Duration,
+    /// How long SQLite waits for another process's write.
+    pub busy_timeout: Duration,
+}
+
+impl Default for ConnectionSettings {
+    fn default() -> Self {
+        Self {
+            transaction_pooler: false,
+            idle_in_transaction: Duration::from_secs(60),
+            busy_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// The server cannot keep the promise.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// A setting that lets a crash lose or tear what was committed.
+    #[error("the server runs with {setting}: a crash may lose acknowledged commits; {remedy}")]
+    Unsafe {
+        /// The setting and its value.
+        setting: String,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// A server that lacks what the statements need.
+    #[error("the server's version is {found}; leasehold needs {needed} or newer")]
+    TooOld {
+        /// The version found.
+        found: String,
+        /// The least version.
+        needed: &'static str,
+    },
+    /// The database is in memory, or in a temporary file.
+    #[error("the database is in memory, and each connection would see a database of its own: give a file")]
+    InMemory,
+    /// The settings could not be read.
+    #[error("cannot read the server's settings: {0}")]
+    Database(#[from] diesel::result::Error),
+}
+
+/// The isolation level of a commit's transaction. SQLite's transactions are serializable whatever is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Isolation {
+    /// `READ COMMITTED`.
+    ReadCommitted,
+    /// `REPEATABLE READ`.
+    RepeatableRead,
+    /// `SERIALIZABLE`.
+    Serializable,
+}
+
+/// A thread that listens. Dropping `stop` ends it.
+#[derive(Debug)]
+pub struct Listening {
+    pub(crate) thread: std::thread::JoinHandle<()>,
+    pub(crate) stop: std::io::PipeWriter,
+}
+
+/// Held while writing; see [`Connect::write_gate`].
+#[derive(Debug, Clone, Default)]
+pub struct WriteGate {
+    #[cfg(feature = "sqlite")]
+    pub(crate) lock: Option<std::sync::Arc<parking_lot::FairMutex<()>>>,
+}
+
+impl WriteGate {
+    /// Whether a writer keeps all others waiting.
+    pub(crate) fn is_held_alone(&self) -> bool {
+        #[cfg(feature = "sqlite")]
+        return self.lock.is_some();
+        #[cfg(not(feature = "sqlite"))]
+        return false;
+    }
+
+    /// Runs `work` while holding the gate, in order of arrival.
+    pub(crate) fn hold<T>(&self, work: impl FnOnce() -> T) -> T {
+        #[cfg(feature = "sqlite")]
+        let _held = self.lock.as_ref().map(|lock| lock.lock());
+        work()
+    }
+}

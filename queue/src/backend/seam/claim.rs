@@ -1,0 +1,88 @@
+//! A worker gets rows.
+
+use diesel::QueryableByName;
+use diesel::result::QueryResult;
+use diesel::sql_types::{BigInt, Integer, Nullable, Text};
+use uuid::Uuid;
+
+use crate::schema::Schema;
+
+/// What a claim asks for.
+#[derive(Debug, Clone)]
+pub struct ClaimRequest<'a> {
+    /// What the program serves: (queue, kind, version), each version that it can decode on a line of its own.
+    pub serves: &'a [Served],
+    /// Rows at the most.
+    pub limit: i64,
+    /// Fresh from the operating system's random source for this call.
+    pub lease_token: Uuid,
+    pub worker: Uuid,
+    /// Whether handlers begin at once; false for a claim that prefetches.
+    pub begun: bool,
+}
+
+/// One (queue, kind, version) that a program serves.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Served {
+    pub queue: String,
+    pub kind: String,
+    pub version: i32,
+}
+
+/// A claimed row, as the claim returned it.
+#[derive(Debug, Clone, QueryableByName)]
+pub struct ClaimedRow {
+    #[diesel(sql_type = BigInt)]
+    pub id: i64,
+    #[diesel(sql_type = Text)]
+    pub queue: String,
+    #[diesel(sql_type = Text)]
+    pub kind: String,
+    #[diesel(sql_type = Integer)]
+    pub version: i32,
+    #[diesel(sql_type = Text)]
+    pub payload: String,
+    #[diesel(sql_type = Integer)]
+    pub attempt: i32,
+    #[diesel(sql_type = Integer)]
+    pub max_attempts: i32,
+    #[diesel(sql_type = BigInt)]
+    pub generation: i64,
+    #[diesel(sql_type = BigInt)]
+    pub lease_ms: i64,
+    #[diesel(sql_type = Text)]
+    pub idempotency_key: String,
+}
+
+/// What waits in the queues that a program serves: a plain count, for the cold path only.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, QueryableByName)]
+pub struct Waiting {
+    /// Ready and due.
+    #[diesel(sql_type = BigInt)]
+    pub ready: i64,
+    /// Held by any worker.
+    #[diesel(sql_type = BigInt)]
+    pub running: i64,
+    /// Ready, with a run time still to come.
+    #[diesel(sql_type = BigInt)]
+    pub scheduled: i64,
+    /// Milliseconds until the next scheduled one is due; zero when it is due already.
+    #[diesel(sql_type = Nullable<BigInt>)]
+    pub next_due_ms: Option<i64>,
+}
+
+pub trait ClaimStatements {
+    /// Makes scheduled rows that have come due claimable, `limit` at the most; returns how many.
+    fn promote(&mut self, schema: &Schema, serves: &[Served], limit: i64) -> QueryResult<usize>;
+
+    /// Claims rows: one statement, committed when it returns. The caller has made sure that no transaction is open.
+    /// The rows come in no particular order.
+    fn claim(&mut self, schema: &Schema, request: &ClaimRequest<'_>) -> QueryResult<Vec<ClaimedRow>>;
+
+    /// The rows of a claim whose answer was lost, by its token.
+    fn find_claimed(&mut self, schema: &Schema, lease_token: Uuid) -> QueryResult<Vec<ClaimedRow>>;
+
+    /// What is left in what the program serves. Of each (queue, kind, version) and state no more than `at_most` are
+    /// counted: a claimer that found nothing asks whether there is anything, and must not pay for a long queue.
+    fn waiting(&mut self, schema: &Schema, serves: &[Served], at_most: i64) -> QueryResult<Waiting>;
+}

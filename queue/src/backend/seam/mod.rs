@@ -1,0 +1,26 @@
+//! What the queue asks of a database, by the stage of a job's life: one trait each, with the rows that it takes and
+//! gives. The files of a backend have the same names.
+
+mod enqueue;
+pub use enqueue::*;
+
+mod claim;
+pub use claim::*;
+
+mod lease;
+pub use lease::*;
+
+mod commit;
+pub use commit::*;
+
+mod settle;
+pub use settle::*;
+
+mod sweep;
+pub use sweep::*;
+
+mod workers;
+pub use workers::*;
+
+mod inspect;
+pub use inspect::*;

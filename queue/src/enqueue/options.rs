@@ -1,0 +1,146 @@
+//! What a single enqueue sets differently.
+
+use std::time::{Duration, SystemTime};
+
+use super::EnqueueError;
+use crate::backend::RunAt;
+use crate::schema::Schema;
+
+/// What a single enqueue sets differently from its kind.
+///
+/// ```
+/// use std::time::Duration;
+/// use leasehold::EnqueueOptions;
+///
+/// let tonight = EnqueueOptions::new().delay(Duration::from_secs(8 * 3600)).priority(-10).queue("night");
+/// # let _ = tonight;
+/// ```
+///
+/// # Example: once, however often the caller asks
+///
+/// ```
+/// # include!("../doctest_setup.rs");
+/// use leasehold::EnqueueOptions;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let (_url, mut conn) = doctest_database();
+/// let greet = Greet { name: "you".to_owned() };
+/// let request = EnqueueOptions::new().idempotency_key("request 4711");
+/// let first = greet.enqueue_with(&mut conn, &request)?;
+/// let again = greet.enqueue_with(&mut conn, &request)?;
+/// assert!(!again.is_new());
+/// assert_eq!(again.id(), first.id());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct EnqueueOptions {
+    pub(super) delay: Option<Duration>,
+    pub(super) run_at: Option<SystemTime>,
+    pub(super) priority: Option<i16>,
+    pub(super) queue: Option<String>,
+    pub(super) max_attempts: Option<u32>,
+    pub(super) lease: Option<Duration>,
+    pub(super) idempotency_key: Option<String>,
+    pub(super) remember_key: Option<Duration>,
+    pub(super) schema: Schema,
+}
+
+impl EnqueueOptions {
+    /// The largest payload, in bytes of JSON.
+    pub const MAX_PAYLOAD_BYTES: usize = super::MAX_PAYLOAD_BYTES;
+
+    /// The deepest nesting of a payload, in levels; the decoder refuses more than 127.
+    pub const MAX_PAYLOAD_DEPTH: usize = super::MAX_PAYLOAD_DEPTH;
+
+    /// How long an idempotency key is remembered unless [`EnqueueOptions::remember_key`] says otherwise: a week.
+    pub const KEY_RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
+
+    /// The settings of the kind.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The job may run this long after its enqueue, by the database's clock. Replaces [`EnqueueOptions::run_at`].
+    #[must_use]
+    pub fn delay(mut self, delay: Duration) -> Self {
+        (self.delay, self.run_at) = (Some(delay), None);
+        self
+    }
+
+    /// The job may run from this time on. Replaces [`EnqueueOptions::delay`].
+    #[must_use]
+    pub fn run_at(mut self, time: SystemTime) -> Self {
+        (self.run_at, self.delay) = (Some(time), None);
+        self
+    }
+
+    /// Larger numbers are claimed first.
+    #[must_use]
+    pub fn priority(mut self, priority: i16) -> Self {
+        self.priority = Some(priority);
+        self
+    }
+
+    /// The queue: 1 to 128 bytes without control characters. A worker must be told to serve it.
+    #[must_use]
+    pub fn queue(mut self, queue: impl Into<String>) -> Self {
+        self.queue = Some(queue.into());
+        self
+    }
+
+    /// How often the job may be begun before a failure discards it, 1 or more.
+    #[must_use]
+    pub fn max_attempts(mut self, attempts: u32) -> Self {
+        self.max_attempts = Some(attempts);
+        self
+    }
+
+    /// How long a claim of this job lasts without a heartbeat: 1 ms to 365 days.
+    #[must_use]
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = Some(lease);
+        self
+    }
+
+    /// A key of the caller's, 1 to 255 bytes. The same key enqueues one job only, for as long as it is remembered, and
+    /// handlers get it from [`LeaseGuard::idempotency_key`](crate::LeaseGuard::idempotency_key).
+    #[must_use]
+    pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
+        self.idempotency_key = Some(key.into());
+        self
+    }
+
+    /// How long the idempotency key is remembered, from its enqueue on; [`EnqueueOptions::KEY_RETENTION`] by default.
+    #[must_use]
+    pub fn remember_key(mut self, retention: Duration) -> Self {
+        self.remember_key = Some(retention);
+        self
+    }
+
+    /// Enqueues into another schema than `leasehold`.
+    #[must_use]
+    pub fn schema(mut self, schema: &Schema) -> Self {
+        self.schema = schema.clone();
+        self
+    }
+
+    pub(super) fn run_at_ms(&self) -> Result<RunAt, EnqueueError> {
+        const LATEST_MS: i64 = 253_402_300_799_000; // the end of the year 9999
+        let out_of_range = || EnqueueError::RunAt;
+        let millis = |duration: Duration| i64::try_from(duration.as_millis()).ok().filter(|ms| *ms <= LATEST_MS);
+        match (self.run_at, self.delay) {
+            (Some(time), _) => match time.duration_since(SystemTime::UNIX_EPOCH) {
+                Ok(since) => millis(since).map(RunAt::At).ok_or_else(out_of_range),
+                // Long past is due, however long.
+                Err(_) => Ok(RunAt::At(0)),
+            },
+            (None, Some(delay)) => millis(delay)
+                .filter(|ms| *ms <= LATEST_MS / 2)
+                .map(RunAt::After)
+                .ok_or_else(out_of_range),
+            (None, None) => Ok(RunAt::After(0)),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What a payload may be.
+
+use super::EnqueueError;
+
+/// The largest payload, in bytes of JSON.
+pub(super) const MAX_PAYLOAD_BYTES: usize = 1024 * 1024;
+
+/// The deepest nesting of a payload; the decoder refuses more than 127.
+pub(super) const MAX_PAYLOAD_DEPTH: usize = 100;
+
+/// Walks the JSON text once: its length, its depth, and NUL characters in texts.
+pub(super) fn check_payload(kind: &'static str, json: &str) -> Result<(), EnqueueError> {
+    if json.len() > MAX_PAYLOAD_BYTES {
+        return Err(EnqueueError::PayloadTooLarge {
+            kind,
+            bytes: json.len(),
+        });
+    }
+    let (mut depth, mut in_text) = (0_usize, false);
+    let mut rest = json.as_bytes();
+    while let Some((byte, after)) = rest.split_first() {
+        rest = after;
+        match (in_text, byte) {
+            (true, b'\\') if rest.starts_with(b"u0000") => return Err(EnqueueError::PayloadNul { kind }),
+            (true, b'\\') => rest = rest.get(1..).unwrap_or_default(),
+            (true, b'"') => in_text = false,
+            (false, b'"') => in_text = true,
+            (false, b'[' | b'{') => depth += 1,
+            (false, b']' | b'}') => depth -= 1,
+            _ => {}
+        }
+        if depth > MAX_PAYLOAD_DEPTH {
+            return Err(EnqueueError::PayloadTooDeep { kind });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payload_is_walked_once_for_length_depth_and_nul() {
+        assert!(check_payload("k", r#"{"a":"\\u0000 [[[ \" ]]]"}"#).is_ok());
+        assert!(matches!(
+            check_payload("k", r#"{"a\u0000":1}"#),
+            Err(EnqueueError::PayloadNul { .. })
+        ));
+        let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(check_payload("k", &nested(MAX_PAYLOAD_DEPTH)).is_ok());
+        assert!(matches!(
+            check_payload("k", &nested(MAX_PAYLOAD_DEPTH + 1)),
+            Err(EnqueueError::PayloadTooDeep { .. })
+        ));
+        let long = format!("\"{}\"", "x".repeat(MAX_PAYLOAD_BYTES));
+        assert!(matches!(
+            check_payload("k", &long),
+            Err(EnqueueError::PayloadTooLarge { .. })
+        ));
+    }
+}

@@ -1,0 +1,178 @@
+//! What the runtime keeps of a lease.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use uuid::Uuid;
+
+use super::fence::{Fence, Refusal};
+use crate::backend::ClaimedRow;
+
+/// What the runtime keeps of a lease, so that it can renew and settle the job whatever the handler does with the guard.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) fence: Fence,
+    pub(crate) queue: String,
+    pub(crate) kind: String,
+    pub(crate) attempt: u32,
+    pub(crate) max_attempts: u32,
+    pub(crate) idempotency_key: String,
+    pub(crate) lease: Duration,
+    pub(crate) timeout: Option<Duration>,
+    /// Milliseconds on [`clock_ms`].
+    expires_at: AtomicU64,
+    beaten_at: AtomicU64,
+    begun_at: OnceLock<Instant>,
+    standing: AtomicU8,
+    refusal: OnceLock<Refusal>,
+    cancel_requested: AtomicBool,
+    /// Bits: how the handler and its thread stand.
+    place: AtomicU8,
+}
+
+/// The handler has returned.
+const RETURNED: u8 = 1;
+/// The handler ran past its timeout before it returned.
+const TIMED_OUT: u8 = 2;
+/// Another thread has the place of the one whose handler is stuck.
+const REPLACED: u8 = 4;
+
+const HOLDS: u8 = 0;
+const LOST: u8 = 1;
+const COMMITTED: u8 = 2;
+
+/// Milliseconds on the monotonic clock, from a fixed point in this process.
+fn clock_ms(at: Instant) -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    let start = START.get_or_init(|| Instant::now() - Duration::from_secs(1));
+    u64::try_from(at.saturating_duration_since(*start).as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Held {
+    /// `sent`: when the claim was sent, so that the local deadline is never later than the database's.
+    pub(crate) fn new(row: &ClaimedRow, lease_token: Uuid, timeout: Option<Duration>, sent: Instant) -> Self {
+        let held = Self {
+            fence: Fence {
+                id: row.id,
+                generation: row.generation,
+                lease_token,
+            },
+            queue: row.queue.clone(),
+            kind: row.kind.clone(),
+            attempt: row.attempt.unsigned_abs(),
+            max_attempts: row.max_attempts.unsigned_abs(),
+            idempotency_key: row.idempotency_key.clone(),
+            lease: Duration::from_millis(row.lease_ms.unsigned_abs()),
+            timeout,
+            expires_at: AtomicU64::new(0),
+            beaten_at: AtomicU64::new(0),
+            begun_at: OnceLock::new(),
+            standing: AtomicU8::new(HOLDS),
+            refusal: OnceLock::new(),
+            cancel_requested: AtomicBool::new(false),
+            place: AtomicU8::new(0),
+        };
+        held.renewed(sent);
+        held
+    }
+
+    /// The lease runs anew from when the accepted heartbeat was *sent*.
+    pub(crate) fn renewed(&self, sent: Instant) {
+        self.beaten_at.store(clock_ms(sent), Ordering::Release);
+        self.expires_at.store(clock_ms(sent + self.lease), Ordering::Release);
+    }
+
+    /// A heartbeat was sent that neither renewed the lease nor lost it: the next one comes earlier, but not at once.
+    pub(crate) fn asked(&self, sent: Instant) {
+        let sixth = u64::try_from(self.lease.as_millis() / 6).unwrap_or(u64::MAX);
+        let beaten_at = clock_ms(sent).saturating_sub(sixth);
+        self.beaten_at.fetch_max(beaten_at, Ordering::AcqRel);
+    }
+
+    /// When the next heartbeat is due: a third of the lease after the last.
+    pub(crate) fn beat_due_in(&self, now: Instant) -> Duration {
+        let due =
+            self.beaten_at.load(Ordering::Acquire) + u64::try_from(self.lease.as_millis() / 3).unwrap_or(u64::MAX);
+        Duration::from_millis(due.saturating_sub(clock_ms(now)))
+    }
+
+    pub(crate) fn remaining(&self, now: Instant) -> Duration {
+        Duration::from_millis(self.expires_at.load(Ordering::Acquire).saturating_sub(clock_ms(now)))
+    }
+
+    pub(crate) fn begin(&self, now: Instant) {
+        let _ = self.begun_at.set(now);
+    }
+
+    /// How long the handler may still run; `None` when it has no limit, has not begun, has returned or was timed out.
+    pub(crate) fn times_out_in(&self, now: Instant) -> Option<Duration> {
+        let (timeout, begun) = (self.timeout?, *self.begun_at.get()?);
+        let runs = self.place.load(Ordering::Acquire) == 0;
+        runs.then(|| timeout.saturating_sub(now.saturating_duration_since(begun)))
+    }
+
+    /// Notes that the handler ran past its timeout; false when it has returned, or was timed out before.
+    pub(crate) fn time_out(&self) -> bool {
+        let timed_out = |place| (place == 0).then_some(TIMED_OUT);
+        self.place
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, timed_out)
+            .is_ok()
+    }
+
+    pub(crate) fn is_timed_out(&self) -> bool {
+        self.place.load(Ordering::Acquire) & TIMED_OUT != 0
+    }
+
+    /// Gives the place of a timed-out handler's thread away; false when the handler has returned.
+    pub(crate) fn replace(&self) -> bool {
+        let replaced = |place| (place == TIMED_OUT).then_some(TIMED_OUT | REPLACED);
+        self.place
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, replaced)
+            .is_ok()
+    }
+
+    pub(crate) fn is_replaced(&self) -> bool {
+        self.place.load(Ordering::Acquire) & REPLACED != 0
+    }
+
+    /// The handler has returned: from now on it neither times out nor is its thread replaced.
+    pub(crate) fn mark_returned(&self) {
+        self.place.fetch_or(RETURNED, Ordering::AcqRel);
+    }
+
+    /// Notes why the lease is lost; whether that is news. A committed lease stays committed: a late answer must not turn
+    /// it into a lost one.
+    pub(crate) fn mark_lost(&self, refusal: Refusal) -> bool {
+        let _ = self.refusal.set(refusal);
+        self.standing
+            .compare_exchange(HOLDS, LOST, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    }
+
+    /// The database's word, so it overrides what was assumed.
+    pub(crate) fn mark_committed(&self) {
+        self.standing.store(COMMITTED, Ordering::Release);
+    }
+
+    pub(crate) fn is_committed(&self) -> bool {
+        self.standing.load(Ordering::Acquire) == COMMITTED
+    }
+
+    pub(crate) fn request_cancel(&self) -> bool {
+        !self.cancel_requested.swap(true, Ordering::AcqRel)
+    }
+
+    pub(crate) fn is_cancel_requested(&self) -> bool {
+        self.cancel_requested.load(Ordering::Acquire)
+    }
+
+    /// Why the lease is not to be trusted any more, if it is not.
+    pub(crate) fn lost(&self) -> Option<Refusal> {
+        match self.standing.load(Ordering::Acquire) {
+            LOST => self.refusal.get().cloned(),
+            HOLDS if self.remaining(Instant::now()).is_zero() => Some(Refusal::Expired),
+            _ => None,
+        }
+    }
+}

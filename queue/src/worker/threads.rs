@@ -1,0 +1,77 @@
+//! The threads of one worker, and the channels between them.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+
+use super::claimer::Claimer;
+use super::control::Control;
+use super::executor::Ends;
+use super::{Shared, heartbeat, maintenance, settler, spawn_executor};
+use crate::backend::{Backend, Listening};
+
+pub(super) struct Threads {
+    pub(super) claimer: JoinHandle<()>,
+    pub(super) maintenance: JoinHandle<()>,
+    pub(super) settler: JoinHandle<()>,
+    pub(super) heartbeat: JoinHandle<()>,
+    pub(super) heartbeat_stop: Sender<()>,
+    pub(super) listener: Option<Listening>,
+}
+
+impl Threads {
+    /// Starts every thread. The order does not matter: they wait for each other on channels.
+    pub(super) fn start<C: Backend, A: Send + Sync + 'static>(
+        shared: &Arc<Shared<C, A>>,
+        wakes: Receiver<()>,
+    ) -> io::Result<Self> {
+        let (jobs_in, jobs) = bounded(shared.threads);
+        let (free, idle) = unbounded();
+        let (settle, arrivals) = unbounded();
+        let ends = Ends {
+            jobs,
+            free,
+            settle,
+            wake: wakes.clone(),
+        };
+        let claimer = spawn("claimer", shared, move |shared| {
+            if !shared.unbatched {
+                Claimer::new(shared, jobs_in, idle, wakes).run();
+            }
+        })?;
+        let settler = spawn("settler", shared, move |shared| {
+            settler::run(shared, Control::new("settle", &shared.url, &shared.settings), &arrivals);
+        })?;
+        let (heartbeat_stop, heartbeat_stopped) = bounded(0);
+        let heartbeat = spawn("heartbeat", shared, {
+            let ends = ends.clone();
+            move |shared| heartbeat::run(shared, &ends, &heartbeat_stopped)
+        })?;
+        let maintenance = spawn("maintenance", shared, |shared| maintenance::run(shared))?;
+        let listener = C::listen(&shared.url, &shared.settings, &shared.schema, shared.wake.clone())?;
+        for _ in 0..shared.threads {
+            spawn_executor(shared, ends.clone());
+        }
+        Ok(Self {
+            claimer,
+            maintenance,
+            settler,
+            heartbeat,
+            heartbeat_stop,
+            listener,
+        })
+    }
+}
+
+fn spawn<C: Backend, A: Send + Sync + 'static>(
+    name: &str,
+    shared: &Arc<Shared<C, A>>,
+    work: impl FnOnce(&Arc<Shared<C, A>>) + Send + 'static,
+) -> io::Result<JoinHandle<()>> {
+    let shared = Arc::clone(shared);
+    Builder::new()
+        .name(format!("leasehold-{name}"))
+        .spawn(move || work(&shared))
+}

@@ -1,0 +1,67 @@
+//! One row that the database will not let go, among others.
+
+use leasehold::Job;
+
+use crate::probe::*;
+
+/// Claims a probe for somebody who never comes back.
+fn claimed<C: Backend>(conn: &mut C, text: &str) -> i64 {
+    let id = probe(text).enqueue(conn).unwrap().id();
+    let serves = [Served {
+        queue: "default".to_owned(),
+        kind: "probe".to_owned(),
+        version: 1,
+    }];
+    let request = ClaimRequest {
+        serves: &serves,
+        limit: 1,
+        lease_token: uuid::Uuid::new_v4(),
+        worker: uuid::Uuid::new_v4(),
+        begun: true,
+    };
+    let rows = conn.claim(&leasehold::Schema::default(), &request).unwrap();
+    assert_eq!(rows[0].id, id);
+    id
+}
+
+conformance!(
+    fn a_job_that_the_database_keeps_from_ending_does_not_stop_the_sweep_of_the_others(db: &mut Db) {
+        let mut conn = migrated(db);
+        let ids = ["first", "kept", "last", "more"].map(|text| claimed(&mut conn, text));
+        db.sql("CREATE TABLE notes (job_id bigint REFERENCES leasehold.jobs (id))");
+        db.sql(&format!("INSERT INTO notes VALUES ({})", ids[1]));
+        db.sql("UPDATE leasehold.jobs SET attempt = max_attempts WHERE id IN (SELECT job_id FROM notes)");
+        db.set_time("leasehold.jobs", "lease_until", -1000, "state = 'running'");
+        let running = worker(db, |_, lease| lease.finish()).start().unwrap();
+        wait_completed(&running, 3);
+        assert_eq!(standing(db, ids[1]), "running");
+        // As soon as it may end, it does.
+        db.sql("DELETE FROM notes");
+        eventually(SOON, "it is discarded", || running.counts().discarded == 1);
+    }
+);
+
+#[cfg(feature = "postgres")]
+mod postgres {
+    use super::*;
+    use leasehold_tests::postgres::database;
+
+    #[test]
+    fn a_run_time_without_an_end_is_refused_and_keeps_nobody_from_resting() {
+        let mut db = database();
+        drop(migrated(&db));
+        let run_at =
+            |when: &str| format!(r#"SELECT leasehold.enqueue('probe', '{{"text":""}}', '{{"run_at":"{when}"}}')"#);
+        for when in ["infinity", "-infinity", "10001-01-01"] {
+            let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| db.sql(&run_at(when))));
+            assert!(refused.is_err(), "{when}");
+        }
+        db.sql(&run_at("9999-12-31T00:00:00Z"));
+        let by_hand = "INSERT INTO leasehold.jobs (queue, kind, payload, max_attempts, lease_ms, run_at, scheduled) \
+            VALUES ('default', 'probe', '{}', 1, 1000, 'infinity', true)";
+        let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| db.sql(by_hand)));
+        assert!(refused.is_err());
+        let summary = worker(&db, |_, lease| lease.finish()).run_until_empty().unwrap();
+        assert_eq!(summary.scheduled, 1);
+    }
+}

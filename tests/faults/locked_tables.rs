@@ -1,0 +1,36 @@
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crossbeam_channel::bounded;
+use diesel::connection::SimpleConnection;
+use leasehold::{EnqueueOptions, Job};
+use leasehold_tests::postgres::database;
+
+use crate::probe::*;
+
+/// An administrator rebuilds a table that the heartbeat has no need of.
+#[test]
+fn a_lock_on_the_tables_of_workers_and_keys_holds_up_no_heartbeat() {
+    let mut db = database();
+    let mut conn = migrated(&db);
+    let lock = "BEGIN; LOCK TABLE leasehold.workers, leasehold.unique_keys IN ACCESS EXCLUSIVE MODE";
+    let options = EnqueueOptions::new().lease(Duration::from_millis(1500));
+    probe("").enqueue_with(&mut conn, &options).unwrap();
+    conn.batch_execute(lock).unwrap();
+    let (go, gone) = bounded::<()>(0);
+    let worker = worker(&db, move |_, lease| {
+        let _ = gone.recv();
+        lease.check()?;
+        lease.finish()
+    });
+    let running = worker.start().unwrap();
+    let mut ends = BTreeSet::new();
+    eventually(Duration::from_secs(4), "the lease is renewed five times", || {
+        ends.extend(db.texts("SELECT lease_until::text FROM leasehold.jobs WHERE attempt = 1 AND state = 'running'"));
+        ends.len() > 5
+    });
+    conn.batch_execute("ROLLBACK").unwrap();
+    drop(go);
+    wait_completed(&running, 1);
+    assert_eq!(running.counts().lost, 0);
+}

@@ -1,0 +1,169 @@
+//! No statement of the library changes a job's row without its fence: read from the sources themselves.
+
+use std::collections::BTreeSet;
+
+use crate::sources::{all_writes, missing, writes};
+
+/// Writes of a job's row that name less than the fence, and why each may.
+const EXCEPTIONS: [(&str, &str, &str); 13] = [
+    (
+        "postgres/claim",
+        "CLAIM",
+        "nobody owns what it takes: ready rows, under its own lock",
+    ),
+    ("sqlite/claim", "CLAIM", "nobody owns what it takes: ready rows"),
+    (
+        "postgres/claim",
+        "PROMOTE",
+        "ready rows that are due; ownership does not change",
+    ),
+    (
+        "sqlite/claim",
+        "PROMOTE",
+        "ready rows that are due; ownership does not change",
+    ),
+    (
+        "postgres/enqueue",
+        "WITHDRAW",
+        "rows of the same transaction, which nobody else has seen: ready, generation 0",
+    ),
+    (
+        "sqlite/enqueue",
+        "WITHDRAW",
+        "rows of the same transaction, which nobody else has seen: ready, generation 0",
+    ),
+    (
+        "postgres/settle",
+        "CANCEL",
+        "ready rows, too: it presents what it read under the lock, the state among it",
+    ),
+    (
+        "sqlite/settle",
+        "DELETE_CANCELLED",
+        "ready rows, too: it presents the copy made under the same write lock",
+    ),
+    (
+        "sqlite/settle",
+        "REQUEST_CANCEL",
+        "asks whoever has the job; ownership does not change",
+    ),
+    ("postgres/inspect", "MOVE_RUN_AT", "a test's helper on ready rows"),
+    ("sqlite/inspect", "MOVE_RUN_AT", "a test's helper on ready rows"),
+    ("sqlite/inspect", "EXPIRE_LEASE", "a test's helper that plays the clock"),
+    (
+        "postgres/inspect",
+        "EXPIRE_LEASE",
+        "a test's helper that plays the clock; it presents what it read under the lock",
+    ),
+];
+
+#[test]
+fn s0_12_no_statement_changes_a_claimed_row_without_its_fence() {
+    let mut used = BTreeSet::new();
+    let mut unfenced = Vec::new();
+    for (file, name, condition) in all_writes() {
+        let lacks = missing(&condition);
+        let exception = EXCEPTIONS
+            .iter()
+            .position(|(place, constant, _)| *place == file && *constant == name);
+        match exception {
+            Some(index) => {
+                used.insert(index);
+            }
+            None if lacks.is_empty() => {}
+            None => unfenced.push(format!("{file} {name} lacks {lacks:?}: {condition}")),
+        }
+    }
+    assert!(unfenced.is_empty(), "{unfenced:#?}");
+    let stale: Vec<_> = (0..EXCEPTIONS.len())
+        .filter(|index| !used.contains(index))
+        .map(|index| EXCEPTIONS[index])
+        .collect();
+    assert!(stale.is_empty(), "exceptions of nothing: {stale:?}");
+}
+
+#[test]
+fn s0_12_an_exception_takes_rows_that_nobody_owns_or_leaves_the_owner() {
+    for (file, name, condition) in all_writes() {
+        let Some((_, _, reason)) = EXCEPTIONS
+            .iter()
+            .find(|(place, constant, _)| *place == file && *constant == name)
+        else {
+            continue;
+        };
+        if reason.contains("ready rows") && !reason.contains("too") || reason.contains("generation 0") {
+            assert!(condition.contains("state = 'ready'"), "{file} {name}: {condition}");
+        } else if !reason.contains("the copy") {
+            assert!(condition.contains("state = "), "{file} {name}: {condition}");
+        }
+    }
+}
+
+/// So that a change of the sources does not leave the tests above with nothing to look at.
+#[test]
+fn s0_12_every_write_in_the_sources_is_looked_at() {
+    let seen = all_writes();
+    for (backend, constants) in [
+        (
+            "postgres",
+            "BEGIN CANCEL CLAIM COMPLETE COMPLETE_STRICTLY END FINISH HEARTBEAT PROMOTE PUT_BACK RELEASE SWEEP",
+        ),
+        (
+            "sqlite",
+            "BEGIN CLAIM DELETE_CANCELLED DELETE_FINISHED HEARTBEAT PROMOTE PUT_BACK RELEASE TAKE_BACK",
+        ),
+    ] {
+        let names: BTreeSet<_> = seen
+            .iter()
+            .filter(|(file, ..)| file.starts_with(backend))
+            .map(|(_, name, _)| name)
+            .collect();
+        for constant in constants.split(' ') {
+            assert!(names.contains(&constant.to_owned()), "{backend} {constant}: {names:?}");
+        }
+    }
+    assert!(
+        seen.iter().all(|(_, _, condition)| !condition.is_empty()),
+        "each has a WHERE: {seen:#?}"
+    );
+    // Nothing outside of the backends writes the table.
+    assert!(
+        seen.iter()
+            .all(|(file, ..)| file.starts_with("postgres/") || file.starts_with("sqlite/")),
+        "{seen:#?}"
+    );
+}
+
+#[test]
+fn s0_12_a_statement_that_drops_a_part_of_the_fence_is_found() {
+    let fenced =
+        "WITH ended AS (DELETE FROM leasehold.jobs AS j USING l WHERE j.id = l.id AND j.generation = l.generation
+        AND j.lease_token = l.lease_token AND j.state = 'running' RETURNING *) SELECT id FROM ended";
+    let lacks = |text: &str| {
+        writes(text, "leasehold.jobs")
+            .iter()
+            .flat_map(|write| missing(write))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(lacks(fenced), Vec::<&str>::new());
+    for (part, name) in [
+        ("j.id = l.id AND ", "id"),
+        (" AND j.generation = l.generation", "generation"),
+        ("\n        AND j.lease_token = l.lease_token", "lease_token"),
+        (" AND j.state = 'running'", "state"),
+    ] {
+        assert_eq!(lacks(&fenced.replace(part, "")), [name]);
+    }
+    assert_eq!(
+        lacks(&fenced.replace("generation =", "generation >=")),
+        ["generation", "a plain AND of comparisons"]
+    );
+    // The fence of the rows that are looked up is not that of the row that is written.
+    let beside = "UPDATE leasehold.jobs SET priority = 1 WHERE id = ANY (ARRAY(SELECT id FROM leasehold.jobs
+        WHERE generation = $2 AND lease_token = $3 AND state = 'running'))";
+    assert_eq!(lacks(beside), ["generation", "lease_token", "state"]);
+    assert_eq!(
+        lacks("UPDATE leasehold.jobs_archive SET priority = 1"),
+        Vec::<&str>::new()
+    );
+}

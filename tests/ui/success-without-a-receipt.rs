@@ -1,0 +1,15 @@
+use diesel::SqliteConnection;
+use leasehold::{Handler, Job, LeaseGuard, Outcome};
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "greet")]
+struct Greet;
+
+impl Handler<SqliteConnection> for Greet {
+    fn run<'j>(self, _: LeaseGuard<'j, SqliteConnection>, _: &()) -> Outcome<'j> {
+        Ok(())
+    }
+}
+
+fn main() {}
