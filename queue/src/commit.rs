@@ -16,6 +16,7 @@ use diesel::result::{DatabaseErrorKind, Error, QueryResult};
 
 use crate::backend::{Backend, Completion, Isolation, Ownership};
 use crate::handler::JobError;
+use crate::inspect::State;
 use crate::lease::{Held, Refusal, Slot};
 use crate::schema::Schema;
 
@@ -255,7 +256,7 @@ impl Commit<'_> {
         match Refusal::of(&self.held.fence, row) {
             None => Ok(Verdict::NotCommitted),
             Some(Refusal::AlreadyFinished { state })
-                if state == "completed" && row.map(|row| row.generation) == Some(self.held.fence.generation) =>
+                if state == State::Completed && row.map(|row| row.generation) == Some(self.held.fence.generation) =>
             {
                 Ok(Verdict::Committed)
             }

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::inspect::State;
 use crate::lease::{Held, Refusal};
 use crate::panics::drop_contained;
 
@@ -84,8 +85,8 @@ pub trait Hooks: Send + Sync + 'static {
     fn lost(&self, job: &JobInfo<'_>, refusal: &Refusal) {}
     /// A claimed job was released without using up an attempt: no handler had begun on it, or the database was away.
     fn released(&self, job: &JobInfo<'_>) {}
-    /// An expired lease was taken back; `state` is what the job is now: `ready`, `discarded` or `cancelled`.
-    fn swept(&self, job: &JobInfo<'_>, state: &str) {}
+    /// An expired lease was taken back; `state` is what the job is now: ready, discarded or cancelled.
+    fn swept(&self, job: &JobInfo<'_>, state: State) {}
 }
 
 /// How many jobs ended in which way in this process.
@@ -219,11 +220,11 @@ impl Reporter {
         self.hook(|hooks| hooks.released(job));
     }
 
-    pub(crate) fn swept(&self, job: &JobInfo<'_>, state: &str) {
+    pub(crate) fn swept(&self, job: &JobInfo<'_>, state: State) {
         log::warn!("swept {job}: its lease ran out; it is {state} now");
         match state {
-            "discarded" => count(&self.discarded),
-            "cancelled" => count(&self.cancelled),
+            State::Discarded => count(&self.discarded),
+            State::Cancelled => count(&self.cancelled),
             _ => {}
         }
         self.hook(|hooks| hooks.swept(job, state));

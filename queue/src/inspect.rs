@@ -48,7 +48,7 @@ pub enum State {
 }
 
 impl State {
-    fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         match text {
             "running" => Self::Running,
             "completed" => Self::Completed,
@@ -88,19 +88,19 @@ pub struct JobRecord {
     /// Its kind.
     pub kind: String,
     /// The payload's version.
-    pub version: i32,
+    pub version: u32,
     /// The payload, as JSON. Not shown by `Debug`: it may hold secrets.
     pub payload: String,
     /// Its state.
     pub state: State,
     /// Larger numbers are claimed first.
-    pub priority: i32,
+    pub priority: i16,
     /// When it may run, or might have run first.
     pub run_at: SystemTime,
     /// How often it was begun.
-    pub attempt: i32,
+    pub attempt: u32,
     /// How often it may be begun.
-    pub max_attempts: i32,
+    pub max_attempts: u32,
     /// Its generation.
     pub generation: i64,
     /// Its idempotency key.
@@ -121,13 +121,13 @@ impl From<JobRow> for JobRecord {
             id: row.id,
             queue: row.queue,
             kind: row.kind,
-            version: row.version,
+            version: row.version.unsigned_abs(),
             payload: row.payload,
             state: State::parse(&row.state),
-            priority: row.priority,
+            priority: i16::try_from(row.priority).unwrap_or_default(),
             run_at: time(row.run_at_ms),
-            attempt: row.attempt,
-            max_attempts: row.max_attempts,
+            attempt: row.attempt.unsigned_abs(),
+            max_attempts: row.max_attempts.unsigned_abs(),
             generation: row.generation,
             idempotency_key: row.idempotency_key,
             cancel_requested: row.cancel_requested,
@@ -158,7 +158,7 @@ impl fmt::Debug for JobRecord {
 #[non_exhaustive]
 pub struct ErrorRecord {
     /// The attempt, the first being 1.
-    pub attempt: i32,
+    pub attempt: u32,
     /// The generation under which it ran.
     pub generation: i64,
     /// When it was recorded.
@@ -172,7 +172,7 @@ pub struct ErrorRecord {
 impl From<ErrorRow> for ErrorRecord {
     fn from(row: ErrorRow) -> Self {
         Self {
-            attempt: row.attempt,
+            attempt: row.attempt.unsigned_abs(),
             generation: row.generation,
             at: time(row.at_ms),
             cause: row.cause,

@@ -186,13 +186,15 @@ impl Failed {
                 error,
             })
         };
-        // In the order of the sweep: that it was asked to stop does not hide that it has failed for good.
-        if self.discard || held.attempt >= held.max_attempts {
+        if self.discard {
             return end("discarded", error);
         }
-        // A job that was asked to stop has failed instead of finishing: it does not run again.
+        // A job that was asked to stop has failed instead of finishing: it does not run again. The sweep says the same.
         if held.is_cancel_requested() {
             return end("cancelled", error);
+        }
+        if held.attempt >= held.max_attempts {
+            return end("discarded", error);
         }
         let after = self.after.unwrap_or_else(|| backoff.after(held.attempt));
         Settlement::Retry(PutBack {

@@ -109,7 +109,7 @@ conformance!(
         assert_eq!((job.queue.as_str(), job.priority), ("urgent", 32767));
         assert_eq!(
             (job.max_attempts, job.idempotency_key.as_str()),
-            (i32::MAX, "invoice 7")
+            (i32::MAX.unsigned_abs(), "invoice 7")
         );
         assert_eq!(db.integer("SELECT lease_ms FROM leasehold.jobs"), 1);
     }

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
+use leasehold::inspect::State;
 use leasehold::{EnqueueOptions, Job, JobError, LeaseGuard, Outcome, Refusal};
 use uuid::Uuid;
 
@@ -120,9 +121,7 @@ conformance!(
             let text = format!("{} WHERE id = {id}", text.replace("jobs", renamed));
             other.borrow_mut().batch_execute(&text).unwrap();
         };
-        let finished = |state: &str| Refusal::AlreadyFinished {
-            state: state.to_owned(),
-        };
+        let finished = |state| Refusal::AlreadyFinished { state };
 
         let gone = refused(&mut conn, |id| sql("DELETE FROM jobs", id), commit);
         assert_eq!(gone, Refusal::Missing);
@@ -132,13 +131,16 @@ conformance!(
             let owner = take_over(other, id).unwrap();
             assert_eq!(other.finish(&default_schema(), &[owner]).unwrap(), [id]);
         };
-        assert_eq!(refused(&mut conn, completed_by_the_next, commit), finished("completed"));
+        assert_eq!(
+            refused(&mut conn, completed_by_the_next, commit),
+            finished(State::Completed)
+        );
 
         let used_up = |id| {
             sql("UPDATE jobs SET max_attempts = 1", id);
             assert_eq!(sweep_only(&mut *other.borrow_mut(), id), "discarded");
         };
-        assert_eq!(refused(&mut conn, used_up, commit), finished("discarded"));
+        assert_eq!(refused(&mut conn, used_up, commit), finished(State::Discarded));
 
         let cancelled = |id| {
             let how = leasehold::inspect::Cancel::Hard;

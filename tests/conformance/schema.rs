@@ -273,6 +273,8 @@ conformance!(
         let billing = &schemas[1];
         let options = EnqueueOptions::new().schema(billing);
         let id = note("x").enqueue_with(&mut conn, &options).unwrap().id();
+        assert!(inspect::job(&mut conn, billing, id).unwrap().is_some());
+        assert!(inspect::job(&mut conn, &schemas[0], id).unwrap().is_none());
         run_in(&mut conn, billing, |_, _| Err(JobError::retry("first")));
         assert_eq!(inspect::errors(&mut conn, billing, id).unwrap()[0].error, "first");
         conn.move_run_at(billing, id, 0).unwrap();
@@ -297,6 +299,20 @@ conformance!(
         assert!(Migrations::in_schema(&schemas[1]).down(&mut conn).unwrap().is_some());
         assert!(inspect::counts(&mut conn, &schemas[1]).is_err());
         assert_eq!(totals(&mut conn, &[schemas[0].clone(), schemas[2].clone()]), [1, 1]);
+    }
+);
+
+conformance!(
+    fn the_least_program_that_may_run_is_each_schemas_own(db: &mut Db) {
+        let (mut conn, schemas) = three(db);
+        db.sql("UPDATE leasehold.compatibility SET minimum_program = 99");
+        let minima = schemas.each_ref().map(|schema| {
+            let status = Migrations::in_schema(schema).status(&mut conn).unwrap();
+            status.minimum_program
+        });
+        assert_eq!(minima, [Some(99), Some(1), Some(1)]);
+        assert!(Migrations::in_schema(&schemas[0]).up(&mut conn).is_err());
+        assert!(Migrations::in_schema(&schemas[1]).up(&mut conn).unwrap().is_empty());
     }
 );
 

@@ -96,6 +96,6 @@ fn a_handler_that_lingers_after_its_commit_is_not_renewed_any_more() {
     assert!(beats < 10, "{beats} heartbeats");
     drop(go);
     eventually(SOON, "it is counted", || running.counts().completed == 1);
-    eventually(SOON, "nothing is held", || running.held() == 0);
+    eventually(SOON, "nothing is held", || running.leases_held() == 0);
     assert_eq!(running.counts().lost, 0);
 }

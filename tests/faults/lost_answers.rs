@@ -102,7 +102,7 @@ fn a_half_open_commit_is_left_to_the_lease_when_that_ends() {
     let error = remote.ended().result.unwrap_err();
     assert!(error.contains("until the lease ended"), "{error}");
     // Nothing is settled, and the sweep cannot take the row before its lock is free.
-    eventually(SOON, "it is let go", || running.held() == 0);
+    eventually(SOON, "it is let go", || running.leases_held() == 0);
     assert_eq!(job(&mut conn, id).generation, 1);
     proxy.heal();
     let again = remote.begun();
@@ -172,7 +172,7 @@ fn completions_whose_answer_was_lost_are_recognised() {
         });
     }
     assert_eq!(running.counts().lost, 0);
-    assert!(remote.nothing_begun() && running.held() == 0);
+    assert!(remote.nothing_begun() && running.leases_held() == 0);
     assert_eq!(
         db.integer("SELECT count(*) FROM leasehold.finished_jobs WHERE attempt = 1 AND generation = 1"),
         2

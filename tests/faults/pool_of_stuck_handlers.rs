@@ -39,11 +39,11 @@ fn handlers_stuck_in_their_commits_do_not_keep_the_connections_from_the_others()
         Limited { hangs: true }.enqueue(&mut conn).unwrap();
     }
     let running = worker.start().unwrap();
-    eventually(SOON, "both are stuck", || running.stuck() == 2);
+    eventually(SOON, "both are stuck", || running.stuck_handlers() == 2);
     Limited { hangs: false }.enqueue(&mut conn).unwrap();
     wait_completed(&running, 1);
     drop(hold);
-    eventually(SOON, "they return", || running.stuck() == 0);
+    eventually(SOON, "they return", || running.stuck_handlers() == 0);
     assert_eq!(running.counts().completed, 1);
     running.shutdown(Duration::from_secs(5));
 }

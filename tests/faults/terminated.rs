@@ -40,7 +40,7 @@ fn every_connection_terminated_twenty_times_during_2000_jobs_leaves_2000_rows() 
     assert_eq!(db.integer("SELECT count(DISTINCT n) FROM effects"), JOBS);
     let completed = "SELECT count(*) FROM leasehold.finished_jobs WHERE state = 'completed'";
     assert_eq!(db.integer(completed), JOBS);
-    eventually(SOON, "the counts agree", || running.held() == 0);
+    eventually(SOON, "the counts agree", || running.leases_held() == 0);
     assert_eq!(running.counts().completed, JOBS.unsigned_abs());
     // An administrator's end of a session is no fault of the job that ran on it.
     assert_eq!(

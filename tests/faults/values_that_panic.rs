@@ -79,6 +79,6 @@ conformance!(
             probe("good").enqueue(&mut conn).unwrap();
         }
         wait_completed(&running, 2);
-        eventually(SOON, "no lease is left", || running.held() == 0);
+        eventually(SOON, "no lease is left", || running.leases_held() == 0);
     }
 );

@@ -1,6 +1,7 @@
 //! A refused commit says why, and leaves nothing behind.
 
 use leasehold::__private::*;
+use leasehold::inspect::State;
 use leasehold::{Backend, Refusal, Schema};
 use leasehold_tests::{TestDb, conformance};
 
@@ -29,10 +30,8 @@ fn end<C: Backend>(conn: &mut C, id: i64, state: &'static str) {
     assert_eq!(conn.end(&Schema::default(), &owner, &how), Ok(1));
 }
 
-fn finished(state: &str) -> Refusal {
-    Refusal::AlreadyFinished {
-        state: state.to_owned(),
-    }
+fn finished(state: State) -> Refusal {
+    Refusal::AlreadyFinished { state }
 }
 
 /// How a commit must end that `meanwhile` got in the way of, and where the job is then.
@@ -67,10 +66,14 @@ fn cases<C: Backend>() -> Vec<Case<C>> {
                 let owner = take_over(c, id);
                 complete(c, &owner, false);
             },
-            finished("completed"),
+            finished(State::Completed),
             "completed/3",
         ),
-        case(|c, id| end(c, id, "discarded"), finished("discarded"), "discarded/3"),
+        case(
+            |c, id| end(c, id, "discarded"),
+            finished(State::Discarded),
+            "discarded/3",
+        ),
         case(|c, id| end(c, id, "cancelled"), Refusal::Cancelled, "cancelled/3"),
         case(
             |c, id| assert_eq!(c.cancel(&Schema::default(), id, true, "why"), Ok(1)),

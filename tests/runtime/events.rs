@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use crossbeam_channel::{Sender, unbounded};
+use leasehold::inspect::State;
 use leasehold::{EnqueueOptions, Hooks, Job, JobInfo, Refusal, Worker};
 use leasehold_tests::jobs::{SOON, Step, Then, app, claim_and_die, prepare};
 use leasehold_tests::{TestDb, capture_log, conformance, eventually};
@@ -46,8 +47,8 @@ impl Hooks for Tell {
     fn released(&self, job: &JobInfo<'_>) {
         self.tell("released", job);
     }
-    fn swept(&self, job: &JobInfo<'_>, state: &str) {
-        assert_eq!(state, "ready");
+    fn swept(&self, job: &JobInfo<'_>, state: State) {
+        assert_eq!(state, State::Ready);
         self.tell("swept", job);
     }
 }

@@ -15,7 +15,7 @@ conformance!(
         let held = "SELECT count(*) FROM leasehold.jobs WHERE state = 'running'";
         let begun = "SELECT count(*) FROM leasehold.jobs WHERE begun AND attempt = 1";
         assert_eq!((db.integer(held), db.integer(begun)), (4, 1));
-        assert_eq!(running.held(), 4);
+        assert_eq!(running.leases_held(), 4);
         first.go();
         let second = remote.begun();
         assert_eq!((db.integer(held), db.integer(begun)), (3, 1));

@@ -51,7 +51,7 @@ conformance!(
             let running = worker.register::<Step>().start().unwrap();
             Step::now(1, Then::Finish).enqueue(&mut conn).unwrap();
             remote.begun();
-            eventually(SOON, "it is idle", || running.held() == 0);
+            eventually(SOON, "it is idle", || running.leases_held() == 0);
             let since = Instant::now();
             let report = running.shutdown(HOUR);
             assert_eq!((report.released, report.abandoned), (0, 0));

@@ -18,7 +18,7 @@ conformance!(
         let mut begun: Vec<_> = (0..3).map(|_| remote.begun()).collect();
         let threads: HashSet<_> = begun.iter().map(|handler| handler.thread).collect();
         assert_eq!(threads.len(), 3);
-        assert_eq!(running.held(), 3);
+        assert_eq!(running.leases_held(), 3);
         assert_eq!(
             db.integer("SELECT count(*) FROM leasehold.jobs WHERE state = 'running'"),
             3
@@ -109,7 +109,7 @@ conformance!(
         Step::enqueue_all(&steps, &mut conn, &EnqueueOptions::new()).unwrap();
         // Two threads each: all four can only run together if both work.
         let begun: Vec<_> = (0..4).map(|_| remote.begun()).collect();
-        assert_eq!((one.held(), other.held()), (2, 2));
+        assert_eq!((one.leases_held(), other.leases_held()), (2, 2));
         begun.into_iter().for_each(|handler| handler.go());
         eventually(SOON, "all are completed", || {
             (one.counts().completed, other.counts().completed) == (2, 2)
@@ -137,7 +137,7 @@ conformance!(
         let waiting: Vec<Step> = (1..=3).map(Step::waiting).collect();
         Step::enqueue_all(&waiting, &mut conn, &EnqueueOptions::new()).unwrap();
         let begun: Vec<_> = (0..3).map(|_| remote.begun()).collect();
-        assert_eq!(running.held(), 3);
+        assert_eq!(running.leases_held(), 3);
         begun.into_iter().for_each(|handler| handler.go());
         let hows = [
             Then::Finish,
@@ -153,7 +153,7 @@ conformance!(
         let counts = running.counts();
         assert_eq!((counts.completed, counts.discarded, counts.cancelled), (6, 1, 1));
         assert_eq!((counts.retried, counts.snoozed, counts.lost), (2, 1, 0));
-        eventually(SOON, "nothing is held", || running.held() == 0);
+        eventually(SOON, "nothing is held", || running.leases_held() == 0);
         assert_eq!(running.shutdown(HOUR).abandoned, 0);
     }
 );

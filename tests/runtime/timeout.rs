@@ -26,7 +26,7 @@ conformance!(
         assert_ne!(late.thread, second.thread);
         assert!(second.generation > late.generation);
         assert!(late.watch.is_lost());
-        assert_eq!(running.stuck(), 1);
+        assert_eq!(running.stuck_handlers(), 1);
         let [error] = &inspect::errors(&mut conn, &Schema::default(), id).unwrap()[..] else {
             panic!("one attempt has failed");
         };
@@ -41,7 +41,7 @@ conformance!(
         assert_eq!(job(&mut conn, id).attempt, 2);
         assert_eq!(db.integer("SELECT count(*) FROM effects"), 1);
         // The thread that was stuck is gone, and one remains.
-        eventually(SOON, "no handler is stuck", || running.stuck() == 0);
+        eventually(SOON, "no handler is stuck", || running.stuck_handlers() == 0);
         let steps: Vec<Hasty> = (2..=3).map(waiting).collect();
         Hasty::enqueue_all(&steps, &mut conn, &EnqueueOptions::new()).unwrap();
         let only = remote.begun();
@@ -69,14 +69,14 @@ conformance!(
         let running = worker.register::<Hasty>().start().unwrap();
         let (one, two) = (remote.begun(), remote.begun());
         eventually(SOON, "both are discarded", || running.counts().discarded == 2);
-        assert_eq!(running.stuck(), 1);
+        assert_eq!(running.stuck_handlers(), 1);
         assert!(remote.nothing_begun());
         // One returns, and there is a thread again.
         two.go();
         remote.begun().go();
         eventually(SOON, "the third is completed", || running.counts().completed == 1);
         one.go();
-        eventually(SOON, "no handler is stuck", || running.stuck() == 0);
+        eventually(SOON, "no handler is stuck", || running.stuck_handlers() == 0);
     }
 );
 
@@ -100,7 +100,7 @@ conformance!(
         eventually(SOON, "the next job is completed", || running.counts().completed == 1);
         assert_eq!(job(&mut conn, id).state.as_str(), "cancelled");
         stuck.go();
-        eventually(SOON, "no handler is stuck", || running.stuck() == 0);
+        eventually(SOON, "no handler is stuck", || running.stuck_handlers() == 0);
     }
 );
 
@@ -129,7 +129,7 @@ conformance!(
         eventually(SOON, "the timeout has passed", || {
             begun.elapsed() > Duration::from_millis(3500)
         });
-        assert_eq!(running.stuck(), 0);
+        assert_eq!(running.stuck_handlers(), 0);
         conn.batch_execute("COMMIT").unwrap();
         eventually(SOON, "it is completed", || running.counts().completed == 1);
         let counts = running.counts();

@@ -16,7 +16,7 @@ conformance!(
             eventually(SOON, "it is completed", || {
                 running.counts().completed == n.unsigned_abs()
             });
-            eventually(SOON, "nothing is held", || running.held() == 0);
+            eventually(SOON, "nothing is held", || running.leases_held() == 0);
         }
     }
 );
@@ -38,7 +38,7 @@ conformance!(
             })
             .unwrap();
             assert_eq!(remote.begun().n, n);
-            eventually(SOON, "nothing is held", || running.held() == 0);
+            eventually(SOON, "nothing is held", || running.leases_held() == 0);
         }
         let undone: Result<(), diesel::result::Error> = conn.transaction(|tx| {
             Step::now(6, Then::Commit).enqueue(tx).unwrap();
@@ -63,7 +63,7 @@ conformance!(
                  VALUES ('default', 'step', '{{\"n\": {n}, \"waits\": false, \"then\": \"Commit\"}}', 0, 0, 1, 60000)"
             ));
             assert_eq!(remote.begun().n, n);
-            eventually(SOON, "nothing is held", || running.held() == 0);
+            eventually(SOON, "nothing is held", || running.leases_held() == 0);
         }
     }
 );

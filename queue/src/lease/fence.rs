@@ -3,6 +3,7 @@
 use uuid::Uuid;
 
 use crate::backend::Ownership;
+use crate::inspect::State;
 
 /// What a claim gave to its worker, and what each later write of the job must present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,8 +38,8 @@ pub enum Refusal {
     /// The job has ended already.
     #[error("the job has ended already: it is {state}")]
     AlreadyFinished {
-        /// `completed` or `discarded`.
-        state: String,
+        /// `Completed` or `Discarded`.
+        state: State,
     },
     /// The job was cancelled.
     #[error("the job was cancelled")]
@@ -67,7 +68,7 @@ impl Refusal {
             "running" | "ready" => Some(Self::Lost { generation }),
             "cancelled" => Some(Self::Cancelled),
             _ => Some(Self::AlreadyFinished {
-                state: row.state.clone(),
+                state: State::parse(&row.state),
             }),
         }
     }

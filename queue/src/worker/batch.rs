@@ -152,7 +152,7 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
         let mut number = 0;
         let interrupted = loop {
             show.update(&running, &mut counter);
-            let held = running.held();
+            let held = running.leases_held();
             let (newer, waiting) = running.shared.look.newer(number, SHOW_EVERY);
             let is_news = newer > number;
             number = newer;
@@ -160,7 +160,7 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
                 break true;
             }
             // A look that began while this process held nothing, and that found nothing elsewhere.
-            if is_news && held == 0 && running.held() == 0 && is_empty(&waiting, patience) {
+            if is_news && held == 0 && running.leases_held() == 0 && is_empty(&waiting, patience) {
                 break false;
             }
         };

@@ -8,6 +8,7 @@ use super::control::{Failure, spread};
 use super::{Shared, Stop};
 use crate::backend::{Backend, Swept};
 use crate::events::JobInfo;
+use crate::inspect::State;
 
 /// Rows at the most in one sweep: a jump of the database's clock must not make one process take back everything at once.
 const SWEEP_LIMIT: i64 = 500;
@@ -58,7 +59,7 @@ fn sweep<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) -> bool {
             attempt: row.attempt.unsigned_abs(),
             generation: row.generation,
         };
-        shared.reporter.swept(&job, &row.state);
+        shared.reporter.swept(&job, State::parse(&row.state));
     }
     if !swept.is_empty() {
         shared.wake();

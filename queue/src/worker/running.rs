@@ -75,13 +75,13 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
 
     /// How many leases this process holds at the moment.
     #[must_use]
-    pub fn held(&self) -> usize {
+    pub fn leases_held(&self) -> usize {
         self.shared.leases.all().len()
     }
 
     /// How many handlers run on after their timeout, each on a thread that another one replaced.
     #[must_use]
-    pub fn stuck(&self) -> usize {
+    pub fn stuck_handlers(&self) -> usize {
         self.shared.stuck.load(Ordering::Acquire)
     }
 
@@ -125,7 +125,7 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
         drop(threads.heartbeat_stop);
         join_within(threads.heartbeat, LAST_WORDS);
         join_within(threads.maintenance, LAST_WORDS);
-        if abandoned == 0 && self.stuck() == 0 {
+        if abandoned == 0 && self.stuck_handlers() == 0 {
             // Its channel closes once the worker threads are gone; a stuck one never goes, and nothing is left to settle.
             join_within(threads.settler, LAST_WORDS);
         }
@@ -154,7 +154,7 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
 
     /// Whether every worker thread has ended, but for those stuck in a handler that is fenced already.
     fn is_quiet(&self) -> bool {
-        let quiet = self.shared.alive.load(Ordering::Acquire) <= self.stuck();
+        let quiet = self.shared.alive.load(Ordering::Acquire) <= self.stuck_handlers();
         if !quiet {
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -29,6 +29,16 @@ pub(crate) struct Source<'a, C: Backend, A> {
     seen: i64,
 }
 
+/// What a thread does next.
+enum Next {
+    Jobs(Vec<Claimed>),
+    /// Others have locked what is due.
+    Locked,
+    /// Something is due after this time.
+    Due(Duration),
+    Empty,
+}
+
 impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
     pub(crate) fn new(shared: &'a Shared<C, A>, purpose: &'static str, wake: Receiver<()>) -> Self {
         let control = Control::new(purpose, &shared.url, &shared.settings);
@@ -46,19 +56,19 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
     /// something may be due, or until the worker stops.
     pub(crate) fn claim(&mut self, limit: usize, begun: bool) -> Vec<Claimed> {
         match self.try_claim(limit, begun) {
-            Ok((jobs, Found::Claimed(_))) => return jobs,
-            Ok((_, Found::AllLocked(_))) => self.pause(spread(LOCKED_WAIT)),
-            Ok((_, Found::NotDue { next, .. })) => self.rest(Some(next)),
-            Ok((_, Found::Empty(_))) => self.rest(None),
+            Ok(Next::Jobs(jobs)) => return jobs,
+            Ok(Next::Locked) => self.pause(spread(LOCKED_WAIT)),
+            Ok(Next::Due(next)) => self.rest(Some(next)),
+            Ok(Next::Empty) => self.rest(None),
             Err(_) => self.back_off(),
         }
         Vec::new()
     }
 
-    fn try_claim(&mut self, limit: usize, begun: bool) -> Result<(Vec<Claimed>, Found), Failure> {
+    fn try_claim(&mut self, limit: usize, begun: bool) -> Result<Next, Failure> {
         let found = self.find_claimed()?;
         if !found.is_empty() {
-            return Ok((found, Found::Claimed(Vec::new())));
+            return Ok(Next::Jobs(found));
         }
         let shared = self.shared;
         self.promote()?;
@@ -77,17 +87,17 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
         if matches!(found, Err(Failure::Away)) {
             self.in_doubt = Some((lease_token, sent));
         }
-        let found = found?;
-        let mut jobs = Vec::new();
-        match &found {
-            Found::Claimed(rows) => jobs = self.take(rows, lease_token, sent),
-            Found::NotDue { next, waiting } => {
-                self.promote_at = self.promote_at.min(Instant::now() + *next);
-                shared.look.publish(*waiting);
-            }
-            Found::AllLocked(waiting) | Found::Empty(waiting) => shared.look.publish(*waiting),
+        let (next, waiting) = match found? {
+            Found::Claimed(rows) => return Ok(Next::Jobs(self.take(rows, lease_token, sent))),
+            Found::AllLocked(waiting) => (Next::Locked, waiting),
+            Found::NotDue { next, waiting } => (Next::Due(next), waiting),
+            Found::Empty(waiting) => (Next::Empty, waiting),
+        };
+        if let Next::Due(next) = next {
+            self.promote_at = self.promote_at.min(Instant::now() + next);
         }
-        Ok((jobs, found))
+        shared.look.publish(waiting);
+        Ok(next)
     }
 
     /// Makes scheduled jobs claimable that have come due: when the next is known to be, and with each poll.
@@ -104,18 +114,14 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
         Ok(())
     }
 
-    fn take(&self, rows: &[ClaimedRow], lease_token: Uuid, sent: Instant) -> Vec<Claimed> {
-        let take = |row: &ClaimedRow| {
-            let held = Arc::new(Held::new(
-                row,
-                lease_token,
-                self.shared.registry.timeout(&row.kind),
-                sent,
-            ));
+    fn take(&self, rows: Vec<ClaimedRow>, lease_token: Uuid, sent: Instant) -> Vec<Claimed> {
+        let take = |row: ClaimedRow| {
+            let timeout = self.shared.registry.timeout(&row.kind);
+            let held = Arc::new(Held::new(&row, lease_token, timeout, sent));
             self.shared.leases.add(&held);
-            Claimed { row: row.clone(), held }
+            Claimed { row, held }
         };
-        rows.iter().map(take).collect()
+        rows.into_iter().map(take).collect()
     }
 
     /// Looks for the rows of a claim whose answer was lost, by its token. Those whose lease has not run out are as good
@@ -131,7 +137,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
         if !rows.is_empty() {
             log::info!("found {} jobs of a claim whose answer was lost", rows.len());
         }
-        Ok(self.take(&rows, token, sent))
+        Ok(self.take(rows, token, sent))
     }
 
     /// Records that handlers begin on these leases; the ids that are still ours, `None` when the database is away.

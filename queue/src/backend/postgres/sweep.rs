@@ -15,8 +15,8 @@ use crate::sql::{Id, Sql, bind};
 const SWEEP: &str = concat!(
     "WITH expired AS MATERIALIZED (
         SELECT id, generation, lease_token, attempt, begun, CASE
-            WHEN begun AND attempt >= max_attempts THEN 'discarded'
             WHEN cancel_requested_at IS NOT NULL THEN 'cancelled'
+            WHEN begun AND attempt >= max_attempts THEN 'discarded'
             ELSE 'ready' END AS fate
         FROM leasehold.jobs
         WHERE worker IS NOT NULL AND state = 'running' AND lease_until <= pg_catalog.clock_timestamp()

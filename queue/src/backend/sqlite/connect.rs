@@ -35,7 +35,8 @@ const SERVER: &str = "
 ";
 const DATABASE_FILE: &str = "SELECT file AS text FROM pragma_database_list WHERE name = 'main'";
 const JOURNAL_MODE: &str = "SELECT journal_mode AS text FROM pragma_journal_mode";
-const BUSY_TIMEOUT: &str = "SELECT timeout AS number FROM pragma_busy_timeout";
+/// As a statement of its own it takes no lock; a query of the function of that name would read the schema first.
+const BUSY_TIMEOUT: &str = "PRAGMA busy_timeout";
 /// Not by the function of the same name, which parses the PRAGMA anew each time.
 const DATA_VERSION: &str = "PRAGMA data_version";
 
@@ -64,9 +65,26 @@ struct DataVersion {
 }
 
 #[derive(QueryableByName)]
-struct OneNumber {
+struct BusyTimeout {
     #[diesel(sql_type = BigInt)]
-    number: i64,
+    timeout: i64,
+}
+
+/// Does `work` with another busy timeout than the connection's own, in milliseconds.
+pub(super) fn with_busy_timeout<T>(
+    conn: &mut SqliteConnection,
+    change: impl FnOnce(i64) -> i64,
+    work: impl FnOnce(&mut SqliteConnection) -> T,
+) -> QueryResult<T> {
+    let before = Sql(BUSY_TIMEOUT, ()).get_result::<BusyTimeout>(conn)?.timeout;
+    let during = change(before);
+    if during == before {
+        return Ok(work(conn));
+    }
+    conn.batch_execute(&format!("PRAGMA busy_timeout = {during}"))?;
+    let done = work(conn);
+    conn.batch_execute(&format!("PRAGMA busy_timeout = {before}"))?;
+    Ok(done)
 }
 
 impl Connect for SqliteConnection {
@@ -143,11 +161,7 @@ impl Connect for SqliteConnection {
     }
 
     fn begin_resolve(&mut self) -> QueryResult<()> {
-        let timeout = Sql(BUSY_TIMEOUT, ()).get_result::<OneNumber>(self)?.number;
-        self.batch_execute(&format!("PRAGMA busy_timeout = {}", timeout.min(1000)))?;
-        let begun = begin_immediate(self);
-        self.batch_execute(&format!("PRAGMA busy_timeout = {timeout}"))?;
-        begun
+        with_busy_timeout(self, |timeout| timeout.min(1000), begin_immediate)?
     }
 
     fn read_only<T, E>(&mut self, reads: impl FnOnce(&mut Self) -> Result<T, E>) -> QueryResult<Result<T, E>> {

@@ -1,17 +1,18 @@
 //! The migrations and the ledger, on SQLite.
 
-use diesel::connection::{AnsiTransactionManager, SimpleConnection, TransactionManager};
+use diesel::connection::{AnsiTransactionManager, TransactionManager};
 use diesel::result::QueryResult;
 use diesel::sql_types::{Bool, Integer, Text};
 use diesel::{QueryableByName, RunQueryDsl, SqliteConnection};
 
+use super::connect::with_busy_timeout;
 use crate::commit::depth;
 use crate::migrate::{Migrate, Script};
 use crate::schema::Schema;
 use crate::sql::{Sql, bind};
 
 /// How long to wait for other connections at the least. A connection's own setting is zero unless its owner set it.
-const BUSY_TIMEOUT_MS: i32 = 30_000;
+const BUSY_TIMEOUT_MS: i64 = 30_000;
 
 /// A name is looked for in the file itself, not among temporary or attached tables.
 const HAS_LEDGER: &str = "SELECT EXISTS (SELECT 1 FROM main.sqlite_schema WHERE type = 'table' AND name = $1) AS there";
@@ -19,12 +20,6 @@ const HAS_LEDGER: &str = "SELECT EXISTS (SELECT 1 FROM main.sqlite_schema WHERE 
 const APPLIED: &str = "SELECT version FROM leasehold_migrations ORDER BY version";
 
 const MINIMUM_PROGRAM: &str = "SELECT minimum_program FROM leasehold_compatibility";
-
-#[derive(QueryableByName)]
-struct BusyTimeout {
-    #[diesel(sql_type = Integer)]
-    timeout: i32,
-}
 
 #[derive(QueryableByName)]
 struct There {
@@ -68,14 +63,7 @@ impl Migrate for SqliteConnection {
     }
 
     fn patiently<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> QueryResult<T> {
-        let BusyTimeout { timeout } = diesel::sql_query("PRAGMA busy_timeout").get_result(self)?;
-        if timeout >= BUSY_TIMEOUT_MS {
-            return Ok(work(self));
-        }
-        self.batch_execute(&format!("PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}"))?;
-        let done = work(self);
-        self.batch_execute(&format!("PRAGMA busy_timeout = {timeout}"))?;
-        Ok(done)
+        with_busy_timeout(self, |timeout| timeout.max(BUSY_TIMEOUT_MS), work)
     }
 
     fn has_ledger(&mut self, schema: &Schema) -> QueryResult<bool> {
