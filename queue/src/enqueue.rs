@@ -12,6 +12,7 @@ use crate::job::{Job, MAX_VERSION};
 use crate::name::{self, NameError};
 
 mod keys;
+#[cfg(feature = "sqlite")]
 pub(crate) use keys::stored_idempotency_key;
 use keys::{stored_unique_key, take_keys};
 
