@@ -8,6 +8,8 @@ use leasehold_tests::jobs::{App, HOUR, Remote, SOON, Step, Then, app, job, prepa
 use leasehold_tests::proxy::{Fault, Proxy};
 use leasehold_tests::{TestDb, eventually, postgres};
 
+/// Told apart by it: the sweep commits, too.
+const A_COMMITS_BEGIN: &str = "in_commit.leasehold";
 const CLAIM: &str = "attempt = j.attempt + 1";
 const PROMOTE: &str = "SET scheduled = false";
 const FINISH: &str = "SELECT id FROM moved";
@@ -29,7 +31,7 @@ fn a_commit_that_landed_is_committed_although_its_answer_was_lost() {
     let proxy = Proxy::start(&db.url());
     let (running, remote) = start(&proxy);
     let handler = remote.begun();
-    proxy.once("COMMIT", Fault::LoseAnswer);
+    proxy.once_after(A_COMMITS_BEGIN, "COMMIT", Fault::LoseAnswer);
     handler.go();
     proxy.strikes();
     assert_eq!(remote.ended().result, Ok(()));
@@ -48,7 +50,7 @@ fn a_commit_that_never_arrived_is_tried_again() {
     let proxy = Proxy::start(&db.url());
     let (running, remote) = start(&proxy);
     let handler = remote.begun();
-    proxy.once("COMMIT", Fault::LoseRequest);
+    proxy.once_after(A_COMMITS_BEGIN, "COMMIT", Fault::LoseRequest);
     handler.go();
     proxy.strikes();
     let error = remote.ended().result.unwrap_err();
@@ -68,7 +70,7 @@ fn a_half_open_commit_stays_unknown_until_its_lock_is_free() {
     let proxy = Proxy::start(&db.url());
     let (running, remote) = start(&proxy);
     let handler = remote.begun();
-    proxy.once("COMMIT", Fault::HalfOpen);
+    proxy.once_after(A_COMMITS_BEGIN, "COMMIT", Fault::HalfOpen);
     handler.go();
     proxy.strikes();
     // A plain read says "running" now, which must not be taken for "not committed": two looks under the lock take a second
@@ -96,7 +98,7 @@ fn a_half_open_commit_is_left_to_the_lease_when_that_ends() {
     let proxy = Proxy::start(&db.url());
     let (running, remote) = start(&proxy);
     let handler = remote.begun();
-    proxy.once("COMMIT", Fault::HalfOpen);
+    proxy.once_after(A_COMMITS_BEGIN, "COMMIT", Fault::HalfOpen);
     handler.go();
     proxy.strikes();
     let error = remote.ended().result.unwrap_err();

@@ -42,6 +42,8 @@ fn handlers_stuck_in_their_commits_do_not_keep_the_connections_from_the_others()
     eventually(SOON, "both are stuck", || running.stuck_handlers() == 2);
     Limited { hangs: false }.enqueue(&mut conn).unwrap();
     wait_completed(&running, 1);
+    // Timed out in this process, they are fenced once that is in the database.
+    eventually(SOON, "both are fenced", || running.counts().retried == 2);
     drop(hold);
     eventually(SOON, "they return", || running.stuck_handlers() == 0);
     assert_eq!(running.counts().completed, 1);

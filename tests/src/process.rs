@@ -3,7 +3,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 
 use crossbeam_channel::{Receiver, unbounded};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use crate::eventually;
 use crate::jobs::SOON;
@@ -73,6 +73,23 @@ impl WorkerProcess {
     pub fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         kill_process(pid.expect("a process id"), signal).expect("the process lives");
+    }
+
+    /// Stops it until a SIGCONT, at an instant when `is_free` holds: one that is stopped while it has the database's write
+    /// lock would stop everybody.
+    #[track_caller]
+    pub fn stop(&self, mut is_free: impl FnMut() -> bool) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        eventually(SOON, "it is stopped where it is in nobody's way", || {
+            self.signal(Signal::STOP);
+            // The signal is sent, and its threads go on for a moment.
+            waitpid(pid, WaitOptions::UNTRACED).expect("the process stops");
+            let free = is_free();
+            if !free {
+                self.signal(Signal::CONT);
+            }
+            free
+        });
     }
 
     /// Waits for its end. Its input stays open: with it closed, the process ends by itself.

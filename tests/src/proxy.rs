@@ -45,12 +45,31 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Rules {
     /// Each strikes once, the first one first.
-    once: Vec<(String, Fault)>,
+    once: Vec<Rule>,
     /// Strike each time.
-    always: Vec<(String, Fault)>,
+    always: Vec<Rule>,
     seen: HashMap<String, usize>,
     /// The server's sides of half-open connections.
     half_open: Vec<Stream>,
+}
+
+#[derive(Debug)]
+struct Rule {
+    /// What the transaction's earlier statements must have had in them.
+    before: String,
+    text: String,
+    fault: Fault,
+}
+
+impl Rule {
+    fn new(before: &str, text: &str, fault: Fault) -> Self {
+        let (before, text) = (before.to_owned(), text.to_owned());
+        Self { before, text, fault }
+    }
+
+    fn strikes(&self, statement: &str, before: &str) -> bool {
+        statement.contains(&self.text) && before.contains(&self.before)
+    }
 }
 
 #[derive(Debug)]
@@ -106,12 +125,17 @@ impl Proxy {
 
     /// Makes the fault strike the next statement with this text, once all faults that were asked for before have struck.
     pub fn once(&self, text: &str, fault: Fault) {
-        self.shared.rules().once.push((text.to_owned(), fault));
+        self.once_after("", text, fault);
+    }
+
+    /// As [`Proxy::once`], for a statement whose transaction has had a statement with the text `before`.
+    pub fn once_after(&self, before: &str, text: &str, fault: Fault) {
+        self.shared.rules().once.push(Rule::new(before, text, fault));
     }
 
     /// Makes the fault strike each statement with this text, until [`Proxy::heal`].
     pub fn always(&self, text: &str, fault: Fault) {
-        self.shared.rules().always.push((text.to_owned(), fault));
+        self.shared.rules().always.push(Rule::new("", text, fault));
     }
 
     /// Waits until a fault strikes.
@@ -148,16 +172,16 @@ impl Shared {
         self.rules.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn fault(&self, statement: &str) -> Option<Fault> {
+    fn fault(&self, statement: &str, before: &str) -> Option<Fault> {
         let mut rules = self.rules();
         for (text, count) in &mut rules.seen {
             *count += usize::from(statement.contains(text.as_str()));
         }
-        if rules.once.first().is_some_and(|(text, _)| statement.contains(text)) {
-            return Some(rules.once.remove(0).1);
+        if rules.once.first().is_some_and(|rule| rule.strikes(statement, before)) {
+            return Some(rules.once.remove(0).fault);
         }
-        let always = rules.always.iter().find(|(text, _)| statement.contains(text));
-        always.map(|(_, fault)| *fault)
+        let always = rules.always.iter().find(|rule| rule.strikes(statement, before));
+        always.map(|rule| rule.fault)
     }
 }
 
@@ -199,7 +223,7 @@ fn requests(
     answer_is_lost: &Mutex<bool>,
 ) -> io::Result<Option<Fault>> {
     let mut prepared: HashMap<String, String> = HashMap::new();
-    let mut losing = false;
+    let (mut losing, mut before) = (false, String::new());
     loop {
         let (kind, frame) = frame(client)?;
         let statement = match kind {
@@ -217,7 +241,16 @@ fn requests(
                 .and_then(|(name, _)| prepared.get(&name).cloned()),
             _ => None,
         };
-        let fault = statement.as_deref().and_then(|statement| shared.fault(statement));
+        let fault = statement.as_deref().and_then(|statement| {
+            let fault = shared.fault(statement, &before);
+            match statement {
+                "COMMIT" | "ROLLBACK" => before.clear(),
+                _ if statement.starts_with("BEGIN") => before = statement.to_owned(),
+                _ if before.is_empty() => {}
+                _ => before.push_str(statement),
+            }
+            fault
+        });
         if let Some(fault) = fault {
             // What was told must hold when the test hears of the strike.
             match fault {
