@@ -38,7 +38,7 @@
 //!
 //! | To | look at |
 //! | --- | --- |
-//! | create the tables | [`migrate()`], [`Migrations`], [`Schema`] |
+//! | create the tables | [`migrate()`], [`migrate::Migrations`], [`Schema`] |
 //! | define a job | [`Job`] and its derive, [`Backoff`] |
 //! | enqueue it | [`Job::enqueue`], [`EnqueueOptions`], [`Enqueued`], [`EnqueueError`] |
 //! | run it | [`Handler`], [`LeaseGuard`], [`Receipt`], [`Outcome`], [`JobError`], [`Refusal`], [`LeaseWatch`] |

@@ -115,7 +115,7 @@ conformance!(
         let [_, billing, _] = &schemas;
         let state = |conn: &mut Connection, schema: &Schema, id| format!("{:?}", conn.job(schema, id).unwrap());
         type Statement<C> = fn(&mut C, &Schema, &Fence) -> usize;
-        let statements: [(&str, Statement<Connection>); 14] = [
+        let statements: [(&str, Statement<Connection>); 15] = [
             ("begin", |conn, schema, fence| {
                 conn.begin(schema, &[*fence]).unwrap().len()
             }),
@@ -175,6 +175,10 @@ conformance!(
             }),
             ("ownership", |conn, schema, fence| {
                 let token = conn.ownership(schema, fence.id).unwrap().unwrap().lease_token;
+                usize::from(token == Some(fence.lease_token.to_string()))
+            }),
+            ("lock ownership", |conn, schema, fence| {
+                let token = conn.lock_ownership(schema, fence.id).unwrap().unwrap().lease_token;
                 usize::from(token == Some(fence.lease_token.to_string()))
             }),
             ("waiting", |conn, schema, _| {

@@ -1,5 +1,5 @@
 use leasehold::{EnqueueOptions, Job, Worker};
-use leasehold_tests::jobs::{App, HOUR, SOON, Step, app, claim_and_die, job, prepare};
+use leasehold_tests::jobs::{App, SOON, Step, app, claim_and_die, job, prepare};
 use leasehold_tests::{TestDb, conformance, eventually};
 
 conformance!(
@@ -21,7 +21,7 @@ conformance!(
         assert_eq!((db.integer(held), db.integer(begun)), (3, 1));
         assert_eq!(db.integer("SELECT id FROM leasehold.jobs WHERE begun"), second.id);
         let report = std::thread::scope(|scope| {
-            let shutdown = scope.spawn(|| running.shutdown(HOUR));
+            let shutdown = scope.spawn(|| running.shutdown(SOON));
             eventually(SOON, "what had not begun is ready again", || {
                 db.integer("SELECT count(*) FROM leasehold.jobs WHERE state = 'ready' AND attempt = 0 AND NOT begun")
                     == 2

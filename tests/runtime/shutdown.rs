@@ -17,7 +17,7 @@ conformance!(
         });
         let begun = [remote.begun(), remote.begun()];
         let report = std::thread::scope(|scope| {
-            let shutdown = scope.spawn(|| running.shutdown(HOUR));
+            let shutdown = scope.spawn(|| running.shutdown(SOON));
             let [one, two] = begun;
             one.go();
             assert_eq!(remote.ended().result, Ok(()));
@@ -120,7 +120,7 @@ conformance!(
         let handler = remote.begun();
         let peer = worker(&app).start().unwrap();
         let report = std::thread::scope(|scope| {
-            let shutdown = scope.spawn(|| running.shutdown(HOUR));
+            let shutdown = scope.spawn(|| running.shutdown(SOON));
             let since = Instant::now();
             eventually(SOON, "two leases and a half have passed", || {
                 since.elapsed() > LEASE * 5 / 2

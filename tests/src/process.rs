@@ -5,6 +5,7 @@ use std::thread;
 use crossbeam_channel::{Receiver, unbounded};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::eventually;
 use crate::jobs::SOON;
 
 /// The worker of `src/bin/worker.rs`, in a process of its own that goes with this.
@@ -74,15 +75,15 @@ impl WorkerProcess {
         kill_process(pid.expect("a process id"), signal).expect("the process lives");
     }
 
-    /// Waits for its end.
+    /// Waits for its end. Its input stays open: with it closed, the process ends by itself.
+    #[track_caller]
     pub fn wait(&mut self) -> ExitStatus {
-        // Its input stays open: with it closed, the process ends by itself.
-        loop {
-            if let Some(status) = self.child.try_wait().expect("a child can be waited for") {
-                return status;
-            }
-            thread::sleep(std::time::Duration::from_millis(5));
-        }
+        let mut status = None;
+        eventually(SOON, "the process ends", || {
+            status = self.child.try_wait().expect("a child can be waited for");
+            status.is_some()
+        });
+        status.expect("it was waited for")
     }
 
     /// Kills it, as the kernel does when memory runs out.

@@ -5,8 +5,8 @@
 //! leasehold-test-worker serve URL      until signals end it
 //! ```
 //!
-//! It prints `begun N ATTEMPT` for each [`Step`], which goes on when it reads the line `go N`, and `ended N committed` or
-//! `ended N ERROR`. [`Work`] takes a moment and prints nothing.
+//! It prints `begun N ATTEMPT` for each `Step`, which goes on when it reads the line `go N`, and `ended N committed` or
+//! `ended N ERROR`. `Work` takes a moment and prints nothing.
 
 #![cfg_attr(
     any(feature = "sqlite", feature = "postgres"),
