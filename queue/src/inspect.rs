@@ -26,8 +26,9 @@ use std::time::{Duration, SystemTime};
 
 use diesel::result::QueryResult;
 
-use crate::backend::{AsBackend, CommitStatements, CountRow, ErrorRow, InspectStatements, JobRow, SettleStatements};
+use crate::backend::{AsBackend, Backend, CountRow, ErrorRow, InspectStatements, JobRow};
 use crate::job::Hidden;
+use crate::migrate::Migrate;
 use crate::schema::Schema;
 use crate::settle::storable;
 
@@ -264,14 +265,19 @@ pub enum Cancel {
 ///
 /// The database's.
 pub fn cancel(conn: &mut impl AsBackend, schema: &Schema, id: i64, how: Cancel, reason: &str) -> QueryResult<bool> {
-    let conn = conn.as_backend();
+    // As an enqueue does: a connection of the application's may be told to wait for no other writer.
     let reason = storable(reason);
+    conn.as_backend()
+        .patiently(|conn| cancel_on(conn, schema, id, how, &reason))?
+}
+
+fn cancel_on<C: Backend>(conn: &mut C, schema: &Schema, id: i64, how: Cancel, reason: &str) -> QueryResult<bool> {
     if how == Cancel::Hard {
-        return Ok(conn.cancel(schema, id, true, &reason)? > 0);
+        return Ok(conn.cancel(schema, id, true, reason)? > 0);
     }
     // It may be claimed or put back between the two looks, but not for ever.
     loop {
-        if conn.request_cancel(schema, id)? > 0 || conn.cancel(schema, id, false, &reason)? > 0 {
+        if conn.request_cancel(schema, id)? > 0 || conn.cancel(schema, id, false, reason)? > 0 {
             return Ok(true);
         }
         let row = conn.ownership(schema, id)?;

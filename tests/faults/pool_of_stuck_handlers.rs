@@ -8,21 +8,27 @@ use serde::{Deserialize, Serialize};
 use crate::probe::*;
 
 #[derive(Serialize, Deserialize, Job)]
-#[job(kind = "limited", timeout = "200ms", backoff = "fixed(1h)")]
-struct Limited {
-    hangs: bool,
-}
+#[job(kind = "hangs", timeout = "200ms", backoff = "fixed(1h)")]
+struct Hangs;
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "writes")]
+struct Writes;
 
 type App = crossbeam_channel::Receiver<()>;
 
-impl<C: Backend> Handler<C, App> for Limited {
+impl<C: Backend> Handler<C, App> for Hangs {
     fn run<'j>(self, lease: LeaseGuard<'j, C>, app: &App) -> Outcome<'j> {
         lease.commit(|_| {
-            if self.hangs {
-                let _ = app.recv();
-            }
+            let _ = app.recv();
             Ok(())
         })
+    }
+}
+
+impl<C: Backend> Handler<C, App> for Writes {
+    fn run<'j>(self, lease: LeaseGuard<'j, C>, _: &App) -> Outcome<'j> {
+        lease.commit(|_| Ok(()))
     }
 }
 
@@ -34,13 +40,14 @@ fn handlers_stuck_in_their_commits_do_not_keep_the_connections_from_the_others()
     let (hold, held) = bounded::<()>(0);
     let worker = Worker::<diesel::PgConnection, App>::new(db.url(), held)
         .threads(2)
-        .register::<Limited>();
+        .register::<Hangs>()
+        .register::<Writes>();
     for _ in 0..2 {
-        Limited { hangs: true }.enqueue(&mut conn).unwrap();
+        Hangs.enqueue(&mut conn).unwrap();
     }
     let running = worker.start().unwrap();
     eventually(SOON, "both are stuck", || running.stuck_handlers() == 2);
-    Limited { hangs: false }.enqueue(&mut conn).unwrap();
+    Writes.enqueue(&mut conn).unwrap();
     wait_completed(&running, 1);
     // Timed out in this process, they are fenced once that is in the database.
     eventually(SOON, "both are fenced", || running.counts().retried == 2);

@@ -29,9 +29,13 @@ pub trait Connect: Sized {
     /// upgrades later fails when another one wrote in between.
     fn begin_write(&mut self) -> QueryResult<()>;
 
-    /// Runs what may wait for a table's lock only for a moment, outside of any transaction: the heartbeat uses the same
-    /// connection.
-    fn briefly<T>(&mut self, work: impl FnOnce(&mut Self) -> QueryResult<T>) -> QueryResult<T> {
+    /// Runs what may wait for a table's lock only for a moment: the heartbeat uses the same connection.
+    fn briefly<T>(
+        &mut self,
+        settings: &ConnectionSettings,
+        work: impl FnOnce(&mut Self) -> QueryResult<T>,
+    ) -> QueryResult<T> {
+        let _ = settings;
         work(self)
     }
 

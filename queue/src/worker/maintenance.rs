@@ -22,14 +22,15 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) {
     loop {
         if Instant::now() >= show_at {
             show_at = Instant::now() + SHOW_EVERY;
+            let _ = shared.beats.lock().run(|conn| {
+                conn.briefly(&shared.settings, |conn| {
+                    conn.show_worker(&shared.schema, &shared.worker)
+                })
+            });
             let _ = shared
                 .beats
                 .lock()
-                .run(|conn| conn.briefly(|conn| conn.show_worker(&shared.schema, &shared.worker)));
-            let _ = shared
-                .beats
-                .lock()
-                .run(|conn| conn.briefly(|conn| conn.sweep_keys(&shared.schema, SWEEP_LIMIT)));
+                .run(|conn| conn.briefly(&shared.settings, |conn| conn.sweep_keys(&shared.schema, SWEEP_LIMIT)));
         }
         let full = sweep(shared);
         let stop: &Stop = &shared.stop;
@@ -45,7 +46,7 @@ fn sweep<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) -> bool {
     let all = shared
         .beats
         .lock()
-        .run(|conn| conn.briefly(|conn| conn.sweep(&shared.schema, SWEEP_LIMIT)));
+        .run(|conn| conn.briefly(&shared.settings, |conn| conn.sweep(&shared.schema, SWEEP_LIMIT)));
     let swept = match all {
         Ok(swept) => swept,
         Err(Failure::Refused(_)) => sweep_one_by_one(shared),
@@ -74,13 +75,13 @@ fn sweep_one_by_one<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>)
     let expired = shared
         .beats
         .lock()
-        .run(|conn| conn.briefly(|conn| conn.expired(&shared.schema, SWEEP_LIMIT)));
+        .run(|conn| conn.briefly(&shared.settings, |conn| conn.expired(&shared.schema, SWEEP_LIMIT)));
     let mut swept = Vec::new();
     for id in expired.unwrap_or_default() {
         match shared
             .beats
             .lock()
-            .run(|conn| conn.briefly(|conn| conn.sweep_one(&shared.schema, id)))
+            .run(|conn| conn.briefly(&shared.settings, |conn| conn.sweep_one(&shared.schema, id)))
         {
             Ok(one) => swept.extend(one),
             Err(Failure::Refused(error)) => log::error!("job {id}: its expired lease cannot be taken back: {error}"),

@@ -30,8 +30,9 @@ const CONTROL: &str = "
     SET enable_nestloop = off;
     SET jit = off;
     SET default_transaction_isolation = 'read committed';
-    SET lock_timeout = '5s';
 ";
+
+const LOCK_TIMEOUT: &str = "SET lock_timeout = '5s'";
 
 const SERVER: &str = "
     SELECT pg_catalog.current_setting('server_version') AS version,
@@ -64,7 +65,9 @@ impl Connect for PgConnection {
             .configure(settings)
             .and_then(|()| match settings.transaction_pooler {
                 true => Ok(()),
-                false => conn.batch_execute(CONTROL),
+                false => conn
+                    .batch_execute(CONTROL)
+                    .and_then(|()| conn.batch_execute(LOCK_TIMEOUT)),
             });
         configured.map_err(ConnectionError::CouldntSetupConfiguration)?;
         Ok(conn)
@@ -141,13 +144,18 @@ impl Connect for PgConnection {
         AnsiTransactionManager::begin_transaction_sql(self, "BEGIN ISOLATION LEVEL READ COMMITTED NOT DEFERRABLE")
     }
 
-    fn briefly<T>(&mut self, work: impl FnOnce(&mut Self) -> QueryResult<T>) -> QueryResult<T> {
-        let begin = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '200ms'";
-        AnsiTransactionManager::begin_transaction_sql(self, begin)?;
-        let done = work(self).and_then(|value| AnsiTransactionManager::commit_transaction(self).map(|()| value));
-        if done.is_err() {
-            roll_back_to(self, 0);
+    fn briefly<T>(
+        &mut self,
+        settings: &ConnectionSettings,
+        work: impl FnOnce(&mut Self) -> QueryResult<T>,
+    ) -> QueryResult<T> {
+        // Behind such a pooler the role's own limit must do.
+        if settings.transaction_pooler {
+            return work(self);
         }
+        self.batch_execute("SET lock_timeout = '200ms'")?;
+        let done = work(self);
+        self.batch_execute(LOCK_TIMEOUT)?;
         done
     }
 
