@@ -1,8 +1,9 @@
 //! The seam between the queue and a database: one small trait for each stage of a job's life, on Diesel's own
 //! connection types.
 //!
-//! One method is one statement and has one caller. [`postgres`] and [`sqlite`] hold the statements, in files of the
-//! same names, so that the two can be read side by side; the conformance tests hold them equal.
+//! One method is one step that takes effect as a whole: on PostgreSQL one statement, but for the two that cancel; on
+//! SQLite where needed a short transaction. The folders `postgres` and `sqlite` hold the statements, in files of the same
+//! names, so that the two can be read side by side; the conformance tests hold them equal.
 
 use diesel::connection::{AnsiTransactionManager, Connection, SimpleConnection};
 use diesel::r2d2::{ConnectionManager, PooledConnection, R2D2Connection};
