@@ -107,37 +107,21 @@ impl Commit<'_> {
                  do not return connections to the pool with one open",
             ));
         }
-        let started = Instant::now();
         let mut begun = true;
         let tried = gate.hold(|| {
-            match conn.begin_commit(self.isolation, &settings) {
-                Ok(()) => {}
-                Err(error) if is_dead(conn, &error) => return Tried::NotBegun(error),
+            let started = Instant::now();
+            let tried = match conn.begin_commit(self.isolation, &settings) {
+                Ok(()) => self.write_and_complete(conn, writes, &schema, before, savepoint),
+                Err(error) if is_dead(conn, &error) => Tried::NotBegun(error),
                 // The write lock was not to be had in time, the server lets nobody begin, or somebody left a transaction open
                 // by a raw BEGIN: another connection may do better.
                 Err(error) => {
                     begun = false;
-                    return Tried::NotCommitted(JobError::away(error));
-                }
-            }
-            let ran = catch_unwind(AssertUnwindSafe(|| writes(conn)));
-            let tried = match ran {
-                Ok(Ok(())) => match self.complete(conn, &schema, before + 1) {
-                    // A test has no second connection to read the row on; this one answers, so its word counts.
-                    Tried::Unknown(error) if savepoint && conn.ping().is_ok() => {
-                        Tried::NotCommitted(refused_commit(&error))
-                    }
-                    tried => tried,
-                },
-                Ok(Err(error)) if error.downcast_ref().is_some_and(is_conflict) => Tried::Conflict(error),
-                Ok(Err(error)) => Tried::Failed(error),
-                Err(panic) => {
-                    roll_back_to(conn, before);
-                    resume_unwind(panic);
+                    Tried::NotCommitted(JobError::away(error))
                 }
             };
-            if !matches!(tried, Tried::Committed | Tried::Unknown(_)) {
-                roll_back_to(conn, before);
+            if gate.is_exclusive() {
+                self.warn_if_slow(started.elapsed());
             }
             tried
         });
@@ -147,15 +131,48 @@ impl Commit<'_> {
             _ => !begun || depth(conn) != Ok(before),
         };
         slot.give_back(broken);
-        if gate.is_held_alone() && started.elapsed() > self.held.lease / 3 {
+        Ok(tried)
+    }
+
+    /// The closure, the completion and the COMMIT, in a transaction that is open; rolled back unless they are through.
+    fn write_and_complete<C: Backend>(
+        &self,
+        conn: &mut C,
+        writes: &mut impl FnMut(&mut C) -> Result<(), JobError>,
+        schema: &Schema,
+        before: u32,
+        savepoint: bool,
+    ) -> Tried {
+        let tried = match catch_unwind(AssertUnwindSafe(|| writes(conn))) {
+            Ok(Ok(())) => match self.complete(conn, schema, before + 1) {
+                // A test has no second connection to read the row on; this one answers, so its word counts.
+                Tried::Unknown(error) if savepoint && conn.ping().is_ok() => {
+                    Tried::NotCommitted(refused_commit(&error))
+                }
+                tried => tried,
+            },
+            Ok(Err(error)) if error.downcast_ref().is_some_and(is_conflict) => Tried::Conflict(error),
+            Ok(Err(error)) => Tried::Failed(error),
+            Err(panic) => {
+                roll_back_to(conn, before);
+                resume_unwind(panic);
+            }
+        };
+        if !matches!(tried, Tried::Committed | Tried::Unknown(_)) {
+            roll_back_to(conn, before);
+        }
+        tried
+    }
+
+    /// Where one writer keeps all others waiting, heartbeats wait for a commit.
+    fn warn_if_slow(&self, took: Duration) {
+        let limit = self.held.lease / 3;
+        if took > limit {
             log::warn!(
-                "{}: its commit took {:?} and kept every other writer waiting, heartbeats among them: a lease of {:?} wants a third of that at the most",
-                self.held.info(),
-                started.elapsed(),
-                self.held.lease
+                "{}: its commit held the write lock for {took:?}: keep it below {limit:?}, or heartbeats come too late",
+                self.held.info()
             );
         }
-        Ok(tried)
     }
 
     /// The completion and the COMMIT, after the closure succeeded.

@@ -13,6 +13,7 @@ mod prefetch;
 mod retries;
 mod shutdown;
 mod signals;
+mod slow_commit;
 mod start;
 mod sweep;
 mod threads;

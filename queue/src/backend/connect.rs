@@ -143,7 +143,7 @@ pub struct WriteGate {
 
 impl WriteGate {
     /// Whether a writer keeps all others waiting.
-    pub(crate) fn is_held_alone(&self) -> bool {
+    pub(crate) fn is_exclusive(&self) -> bool {
         #[cfg(feature = "sqlite")]
         return self.lock.is_some();
         #[cfg(not(feature = "sqlite"))]
