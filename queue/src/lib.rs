@@ -184,6 +184,11 @@
 //! - `progress`: [`Worker::progress_bar`].
 //! - `signals`: [`Worker::stop_on_signals`] and [`Running::run_until_signalled`].
 
+#![cfg_attr(
+    not(any(feature = "postgres", feature = "sqlite")),
+    allow(dead_code, reason = "without a backend there is nothing to run a statement on")
+)]
+
 // The derive's output names the crate by its own name, here too.
 extern crate self as leasehold;
 

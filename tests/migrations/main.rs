@@ -1,5 +1,6 @@
 //! The queue's own migrations, on both backends.
 
+#![cfg(any(feature = "sqlite", feature = "postgres"))]
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 mod by_hand;

@@ -13,6 +13,7 @@ mod prefetch;
 mod retries;
 mod shutdown;
 mod signals;
+#[cfg(feature = "sqlite")]
 mod slow_commit;
 mod start;
 mod sweep;
