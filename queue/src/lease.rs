@@ -217,8 +217,9 @@ impl<'j, C: Backend> LeaseGuard<'j, C> {
     ///
     /// - the closure's error, after a rollback, unless the lease turns out to be lost: then that;
     /// - [`JobError::refusal`] when the job is not this worker's any more;
-    /// - a failed attempt when a statement's error was swallowed by the closure, when the closure ended the transaction
-    ///   itself, or when the server refuses the COMMIT (a deferred constraint, a serialization failure);
+    /// - a failed attempt when the closure ended the transaction itself, or when the server refuses the COMMIT (a deferred
+    ///   constraint, a serialization failure); on PostgreSQL also when the closure swallowed a statement's error. SQLite
+    ///   undoes such a statement alone, and commits the rest;
     /// - when the answer to the COMMIT is lost, the row is read again under its lock. Only if that stays impossible until
     ///   the lease ends, the outcome is left open, and the lease decides.
     pub fn commit(self, writes: impl FnOnce(&mut C) -> Result<(), JobError>) -> Outcome<'j> {
