@@ -6,6 +6,7 @@ use sha2::{Digest, Sha256};
 
 use super::{EnqueueError, EnqueueOptions, Enqueued};
 use crate::backend::{Backend, KeyHolder, NewJob, NewKey};
+use crate::settle::millis;
 
 /// Takes the keys of freshly inserted jobs, and withdraws those jobs whose keys are another's.
 ///
@@ -86,11 +87,7 @@ fn conflict(key: &NewKey, holders: &[KeyHolder]) -> Option<Result<i64, EnqueueEr
 fn keys(row: &NewJob, job_id: i64, options: &EnqueueOptions) -> Vec<NewKey> {
     let fingerprint = sha256(&[row.kind, &row.payload]);
     let remember = options.remember_key.unwrap_or(EnqueueOptions::KEY_RETENTION);
-    let keep_ms = Some(
-        i64::try_from(remember.as_millis())
-            .unwrap_or(i64::MAX)
-            .min(100 * 31_536_000_000),
-    );
+    let keep_ms = Some(millis(remember));
     let unique = row.unique_key.clone().map(|key| NewKey {
         key,
         job_id,

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::select;
+use diesel::result::QueryResult;
 
 use super::control::{Failure, spread};
 use super::{Shared, Stop};
@@ -22,15 +23,8 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) {
     loop {
         if Instant::now() >= show_at {
             show_at = Instant::now() + SHOW_EVERY;
-            let _ = shared.beats.lock().run(|conn| {
-                conn.briefly(&shared.settings, |conn| {
-                    conn.show_worker(&shared.schema, &shared.worker)
-                })
-            });
-            let _ = shared
-                .beats
-                .lock()
-                .run(|conn| conn.briefly(&shared.settings, |conn| conn.sweep_keys(&shared.schema, SWEEP_LIMIT)));
+            let _ = briefly(shared, |conn| conn.show_worker(&shared.schema, &shared.worker));
+            let _ = briefly(shared, |conn| conn.sweep_keys(&shared.schema, SWEEP_LIMIT));
         }
         let full = sweep(shared);
         let stop: &Stop = &shared.stop;
@@ -41,13 +35,20 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) {
     }
 }
 
-/// One sweep; whether there may be more.
-fn sweep<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) -> bool {
-    let all = shared
+/// Runs one statement on the heartbeat's connection, which must not wait long for a table's lock.
+fn briefly<C: Backend, A, T>(
+    shared: &Shared<C, A>,
+    statement: impl FnOnce(&mut C) -> QueryResult<T>,
+) -> Result<T, Failure> {
+    shared
         .beats
         .lock()
-        .run(|conn| conn.briefly(&shared.settings, |conn| conn.sweep(&shared.schema, SWEEP_LIMIT)));
-    let swept = match all {
+        .run(|conn| conn.briefly(&shared.settings, statement))
+}
+
+/// One sweep; whether there may be more.
+fn sweep<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) -> bool {
+    let swept = match briefly(shared, |conn| conn.sweep(&shared.schema, SWEEP_LIMIT)) {
         Ok(swept) => swept,
         Err(Failure::Refused(_)) => sweep_one_by_one(shared),
         Err(Failure::Away) => return false,
@@ -72,17 +73,10 @@ fn sweep<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) -> bool {
 /// say). It must not keep all the others from running again.
 fn sweep_one_by_one<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) -> Vec<Swept> {
     let begun = Instant::now();
-    let expired = shared
-        .beats
-        .lock()
-        .run(|conn| conn.briefly(&shared.settings, |conn| conn.expired(&shared.schema, SWEEP_LIMIT)));
+    let expired = briefly(shared, |conn| conn.expired(&shared.schema, SWEEP_LIMIT));
     let mut swept = Vec::new();
     for id in expired.unwrap_or_default() {
-        match shared
-            .beats
-            .lock()
-            .run(|conn| conn.briefly(&shared.settings, |conn| conn.sweep_one(&shared.schema, id)))
-        {
+        match briefly(shared, |conn| conn.sweep_one(&shared.schema, id)) {
             Ok(one) => swept.extend(one),
             Err(Failure::Refused(error)) => log::error!("job {id}: its expired lease cannot be taken back: {error}"),
             Err(Failure::Away) => break,
