@@ -1,11 +1,13 @@
 //! Keys that at most one job may have.
 
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 use sha2::{Digest, Sha256};
 
 use super::{EnqueueError, EnqueueOptions, Enqueued};
 use crate::backend::{Backend, KeyHolder, NewJob, NewKey};
+use crate::schema::Schema;
 use crate::settle::millis;
 
 /// Takes the keys of freshly inserted jobs, and withdraws those jobs whose keys are another's.
@@ -21,41 +23,20 @@ pub(super) fn take_keys<C: Backend>(
     let schema = &options.schema;
     let keys_of: Vec<Vec<NewKey>> = rows.iter().zip(ids).map(|(row, id)| keys(row, *id, options)).collect();
     let mut wanted: Vec<NewKey> = Vec::new();
+    let mut first_with: HashMap<&str, i64> = HashMap::new();
     let mut enqueued: Vec<Enqueued> = ids.iter().map(|id| Enqueued::New { id: *id }).collect();
     // Two equal jobs in one call: the first one counts.
     for (index, keys) in keys_of.iter().enumerate() {
-        match keys
-            .iter()
-            .find_map(|key| wanted.iter().find(|other| other.key == key.key))
-        {
-            Some(first) => enqueued[index] = Enqueued::Existing { id: first.job_id },
-            None => wanted.extend(keys.iter().cloned()),
+        match keys.iter().find_map(|key| first_with.get(key.key.as_str())) {
+            Some(first) => enqueued[index] = Enqueued::Existing { id: *first },
+            None => {
+                first_with.extend(keys.iter().map(|key| (key.key.as_str(), key.job_id)));
+                wanted.extend(keys.iter().cloned());
+            }
         }
     }
-    let mut taken = conn.take_keys(schema, &wanted)?;
-    let mut missed: Vec<String> = wanted
-        .iter()
-        .map(|key| key.key.clone())
-        .filter(|key| !taken.contains(key))
-        .collect();
-    let mut holders = Vec::new();
-    // A holder may expire or end between our looks; then the key is free, and is taken at the next.
-    while !missed.is_empty() {
-        conn.drop_expired_keys(schema, &missed)?;
-        holders = conn.key_holders(schema, &missed)?;
-        missed.retain(|key| !holders.iter().any(|holder| holder.key == *key));
-        let again: Vec<NewKey> = wanted.iter().filter(|key| missed.contains(&key.key)).cloned().collect();
-        if again.is_empty() {
-            break;
-        }
-        let now = conn.take_keys(schema, &again)?;
-        missed = wanted
-            .iter()
-            .map(|key| key.key.clone())
-            .filter(|key| !taken.contains(key) && !now.contains(key))
-            .collect();
-        taken.extend(now);
-    }
+    let holders = take_or_find(conn, schema, wanted)?;
+    let holders: HashMap<&str, &KeyHolder> = holders.iter().map(|holder| (holder.key.as_str(), holder)).collect();
     for (index, keys) in keys_of.iter().enumerate() {
         if let Some(holder) = keys.iter().find_map(|key| conflict(key, &holders)).transpose()? {
             enqueued[index] = Enqueued::Existing { id: holder };
@@ -73,11 +54,37 @@ pub(super) fn take_keys<C: Backend>(
     Ok(enqueued)
 }
 
+/// Takes the keys that are free; the holders of the others. A holder may expire or end between our looks; then its key is
+/// free, and is taken at the next.
+fn take_or_find<C: Backend>(
+    conn: &mut C,
+    schema: &Schema,
+    mut wanted: Vec<NewKey>,
+) -> Result<Vec<KeyHolder>, EnqueueError> {
+    let mut holders = Vec::new();
+    loop {
+        let taken: HashSet<String> = conn.take_keys(schema, &wanted)?.into_iter().collect();
+        wanted.retain(|key| !taken.contains(&key.key));
+        if wanted.is_empty() {
+            return Ok(holders);
+        }
+        let missed: Vec<String> = wanted.iter().map(|key| key.key.clone()).collect();
+        conn.drop_expired_keys(schema, &missed)?;
+        let found = conn.key_holders(schema, &missed)?;
+        let held: HashSet<&str> = found.iter().map(|holder| holder.key.as_str()).collect();
+        wanted.retain(|key| !held.contains(key.key.as_str()));
+        holders.extend(found);
+        if wanted.is_empty() {
+            return Ok(holders);
+        }
+    }
+}
+
 /// Who else has the key; an idempotency key that was used for something else is an error.
-fn conflict(key: &NewKey, holders: &[KeyHolder]) -> Option<Result<i64, EnqueueError>> {
+fn conflict(key: &NewKey, holders: &HashMap<&str, &KeyHolder>) -> Option<Result<i64, EnqueueError>> {
     let holder = holders
-        .iter()
-        .find(|holder| holder.key == key.key && holder.job_id != key.job_id)?;
+        .get(key.key.as_str())
+        .filter(|holder| holder.job_id != key.job_id)?;
     if key.keep_ms.is_some() && holder.fingerprint != key.fingerprint {
         return Some(Err(EnqueueError::KeyConflict { id: holder.job_id }));
     }
