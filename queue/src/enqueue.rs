@@ -259,5 +259,11 @@ fn new_job<J: Job>(job: &J, options: &EnqueueOptions) -> Result<NewJob, EnqueueE
         lease_ms: lease_ms.ok_or_else(out_of_range("lease", "1 ms to 365 days"))?,
         idempotency_key: options.idempotency_key.clone(),
         unique_key: job.unique_key().map(|key| stored_unique_key(kind, &key)),
+        expires_ms: None,
+        limit_key: None,
+        limit_rank: 0,
+        batch_id: None,
+        waits: false,
+        awaited: false,
     })
 }

@@ -191,7 +191,8 @@ fn time(ms: i64) -> SystemTime {
     }
 }
 
-/// How many jobs of one queue are in one state. Scheduled ones are told apart from those that are due.
+/// How many jobs of one queue are in one state. Scheduled and blocked ones are told apart from those
+/// that are due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueCount {
@@ -201,6 +202,8 @@ pub struct QueueCount {
     pub state: State,
     /// Ready, with a run time that is still to come.
     pub scheduled: bool,
+    /// Ready, and kept by a limit or by jobs that have to end first.
+    pub blocked: bool,
     /// How many.
     pub jobs: u64,
 }
@@ -208,10 +211,12 @@ pub struct QueueCount {
 impl From<CountRow> for QueueCount {
     fn from(row: CountRow) -> Self {
         let scheduled = row.state == "scheduled";
+        let blocked = row.state == "blocked";
         Self {
             queue: row.queue,
             state: State::parse(&row.state),
             scheduled,
+            blocked,
             jobs: row.jobs.unsigned_abs(),
         }
     }

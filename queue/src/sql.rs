@@ -43,30 +43,28 @@ impl<DB: Backend> Binds<DB> for () {
     }
 }
 
+/// Implements [`Binds`] for the tuple of all that is given, and for each that begins it.
 macro_rules! tuples_of_binds {
-    ($(($($index:tt $ST:ident $V:ident),+))+) => { $(
-        impl<DB: Backend $(+ HasSqlType<$ST>)+, $($ST, $V: ToSql<$ST, DB>),+> Binds<DB> for ($(Bind<$ST, $V>,)+) {
+    ($($index:tt $ST:ident $V:ident),+) => { tuples_of_binds!(@ [] $($index $ST $V),+); };
+    (@ [$($index:tt $ST:ident $V:ident),*]) => {};
+    (@ [$($index:tt $ST:ident $V:ident),*] $i:tt $S:ident $W:ident $(, $more:tt $MS:ident $MV:ident)*) => {
+        impl<DB: Backend $(+ HasSqlType<$ST>)* + HasSqlType<$S>, $($ST, $V: ToSql<$ST, DB>,)* $S, $W: ToSql<$S, DB>> Binds<DB>
+            for ($(Bind<$ST, $V>,)* Bind<$S, $W>,)
+        {
             fn push<'b>(&'b self, index: usize, out: &mut AstPass<'_, 'b, DB>) -> QueryResult<()> {
                 match index {
-                    $($index => out.push_bind_param::<$ST, $V>(&self.$index.0),)+
+                    $($index => out.push_bind_param::<$ST, $V>(&self.$index.0),)*
+                    $i => out.push_bind_param::<$S, $W>(&self.$i.0),
                     _ => Err(no_bind(index)),
                 }
             }
         }
-    )+ };
+        tuples_of_binds!(@ [$($index $ST $V,)* $i $S $W] $($more $MS $MV),*);
+    };
 }
 tuples_of_binds! {
-    (0 S0 V0)
-    (0 S0 V0, 1 S1 V1)
-    (0 S0 V0, 1 S1 V1, 2 S2 V2)
-    (0 S0 V0, 1 S1 V1, 2 S2 V2, 3 S3 V3)
-    (0 S0 V0, 1 S1 V1, 2 S2 V2, 3 S3 V3, 4 S4 V4)
-    (0 S0 V0, 1 S1 V1, 2 S2 V2, 3 S3 V3, 4 S4 V4, 5 S5 V5)
-    (0 S0 V0, 1 S1 V1, 2 S2 V2, 3 S3 V3, 4 S4 V4, 5 S5 V5, 6 S6 V6)
-    (0 S0 V0, 1 S1 V1, 2 S2 V2, 3 S3 V3, 4 S4 V4, 5 S5 V5, 6 S6 V6, 7 S7 V7)
-    (0 S0 V0, 1 S1 V1, 2 S2 V2, 3 S3 V3, 4 S4 V4, 5 S5 V5, 6 S6 V6, 7 S7 V7, 8 S8 V8)
-    (0 S0 V0, 1 S1 V1, 2 S2 V2, 3 S3 V3, 4 S4 V4, 5 S5 V5, 6 S6 V6, 7 S7 V7, 8 S8 V8, 9 S9 V9)
-    (0 S0 V0, 1 S1 V1, 2 S2 V2, 3 S3 V3, 4 S4 V4, 5 S5 V5, 6 S6 V6, 7 S7 V7, 8 S8 V8, 9 S9 V9, 10 S10 V10)
+    0 S0 V0, 1 S1 V1, 2 S2 V2, 3 S3 V3, 4 S4 V4, 5 S5 V5, 6 S6 V6, 7 S7 V7, 8 S8 V8, 9 S9 V9, 10 S10 V10, 11 S11 V11,
+    12 S12 V12, 13 S13 V13, 14 S14 V14, 15 S15 V15, 16 S16 V16
 }
 
 fn no_bind(index: usize) -> Error {

@@ -49,6 +49,12 @@ fn claimed_odd<C: Backend>(conn: &mut C) -> Fence {
         lease_ms: 77_000,
         idempotency_key: Some("key 'é'".to_owned()),
         unique_key: Some("unique:odd".to_owned()),
+        expires_ms: None,
+        limit_key: None,
+        limit_rank: 0,
+        batch_id: None,
+        waits: false,
+        awaited: false,
     };
     conn.insert(&default_schema(), &[job]).unwrap();
     let (rows, token) = claim_served(conn, &[served("odd \"queue\"", "note", 1)], 10);

@@ -37,6 +37,12 @@ pub(crate) fn new_job(lease_ms: i64) -> NewJob {
         lease_ms,
         idempotency_key: None,
         unique_key: None,
+        expires_ms: None,
+        limit_key: None,
+        limit_rank: 0,
+        batch_id: None,
+        waits: false,
+        awaited: false,
     }
 }
 

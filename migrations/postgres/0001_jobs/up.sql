@@ -14,6 +14,17 @@ CREATE TABLE leasehold.jobs (
                             CHECK (run_at > '-infinity' AND run_at < '10000-01-01 00:00:00+00'),
     -- Ready, but run_at is still to come. Such rows are outside the claim's index: they cost a claim nothing.
     scheduled           boolean NOT NULL DEFAULT false,
+    -- Ready, but something else than time keeps it: a limit that many jobs share, or jobs that have to end first.
+    -- Outside the claim's index, too.
+    blocked_by          text CHECK (blocked_by IN ('limit', 'jobs')),
+    -- What the limits of the kind count by, and the place among those that wait for them (higher ones first).
+    limit_key           text CHECK (pg_catalog.octet_length(limit_key) <= 128),
+    limit_rank          smallint NOT NULL DEFAULT 0,
+    -- After this instant it is discarded instead of run.
+    expires_at          timestamptz,
+    batch_id            bigint,
+    -- Other jobs may wait for the end of this one.
+    awaited             boolean NOT NULL DEFAULT false,
     attempt             integer NOT NULL DEFAULT 0 CHECK (attempt >= 0),
     max_attempts        integer NOT NULL CHECK (max_attempts >= 1),
     -- The fence: generation (never reset) and lease_token (kept when the lease ends, so a lost answer can be resolved).
@@ -32,16 +43,23 @@ CREATE TABLE leasehold.jobs (
     created_at          timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
     CHECK (state <> 'running' OR (worker IS NOT NULL AND lease_token IS NOT NULL AND lease_until IS NOT NULL)),
     CHECK (state = 'running' OR worker IS NULL),
-    CHECK (NOT scheduled OR state = 'ready')
+    CHECK (NOT scheduled OR state = 'ready'),
+    CHECK (blocked_by IS NULL OR (state = 'ready' AND NOT scheduled))
 ) WITH (fillfactor = 80, vacuum_truncate = off);
 
 -- What a claim reads, in the order in which it takes: a seek for each (queue, kind, version) that the program serves,
 -- so rows of an unknown kind or a newer version are never stepped over.
-CREATE INDEX jobs_claim ON leasehold.jobs (queue, kind, version, priority DESC, run_at, id) WHERE state = 'ready' AND NOT scheduled;
+CREATE INDEX jobs_claim ON leasehold.jobs (queue, kind, version, priority DESC, run_at, id) WHERE state = 'ready' AND NOT scheduled AND blocked_by IS NULL;
 CREATE INDEX jobs_scheduled ON leasehold.jobs (queue, kind, version, run_at) WHERE scheduled;
 -- Held rows, for the sweep and for the look-up of a claim whose answer was lost. The predicate is not implied by the
 -- fence (a planner would then choose it for fenced writes), and no indexed column changes in a heartbeat (HOT).
 CREATE INDEX jobs_held ON leasehold.jobs (id) WHERE worker IS NOT NULL;
+-- Those that wait for a limit, in the order in which they are admitted; and those that count against it.
+CREATE INDEX jobs_blocked ON leasehold.jobs (kind, limit_key, limit_rank DESC, id) WHERE blocked_by = 'limit';
+CREATE INDEX jobs_admitted ON leasehold.jobs (kind, limit_key) WHERE limit_key IS NOT NULL AND blocked_by IS NULL;
+CREATE INDEX jobs_waiting ON leasehold.jobs (kind, id) WHERE blocked_by = 'jobs';
+CREATE INDEX jobs_batch ON leasehold.jobs (batch_id) WHERE batch_id IS NOT NULL;
+CREATE INDEX jobs_expires ON leasehold.jobs (expires_at) WHERE expires_at IS NOT NULL AND state = 'ready';
 
 -- An almost empty table has a page or two, and a plan made then reads it from end to end; a handlers' connection keeps
 -- that plan while the table grows. So the table is given its first pages, and vacuum leaves them (vacuum_truncate).
@@ -66,12 +84,16 @@ CREATE TABLE leasehold.finished_jobs (
     lease_ms        bigint NOT NULL,
     idempotency_key text NOT NULL,
     unique_key      text,
+    limit_key       text,
+    limit_rank      smallint NOT NULL,
+    batch_id        bigint,
     created_at      timestamptz NOT NULL,
     finished_at     timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
     -- Why it was discarded or cancelled.
     reason          text
 );
 CREATE INDEX finished_jobs_state ON leasehold.finished_jobs (state, finished_at);
+CREATE INDEX finished_jobs_batch ON leasehold.finished_jobs (batch_id, state) WHERE batch_id IS NOT NULL;
 
 -- The failed attempts of a job, the newest 100 of them. No reference to jobs: the row there moves when the job ends.
 CREATE TABLE leasehold.job_errors (
@@ -84,13 +106,15 @@ CREATE TABLE leasehold.job_errors (
     PRIMARY KEY (job_id, generation)
 );
 
--- Keys that at most one job may have: unique keys while the job has not ended (expires_at is null), idempotency keys
--- until they expire. A table of their own, because no index can span jobs and finished_jobs.
+-- Keys that at most one job may have: unique keys while the job is in one of the key's states and the key has not expired,
+-- idempotency keys until they expire. A table of their own, because no index can span jobs and finished_jobs.
 CREATE TABLE leasehold.unique_keys (
     key         text PRIMARY KEY CHECK (pg_catalog.octet_length(key) <= 128),
     job_id      bigint NOT NULL,
     -- What the key was first used for; the same idempotency key with another content is a conflict.
     fingerprint text NOT NULL,
+    -- The states in which the job keeps the key, added up: ready 1, running 2, completed 4, discarded 8, cancelled 16.
+    states      smallint NOT NULL DEFAULT 3 CHECK (states BETWEEN 1 AND 31),
     expires_at  timestamptz
 );
 CREATE INDEX unique_keys_expires ON leasehold.unique_keys (expires_at) WHERE expires_at IS NOT NULL;
@@ -142,8 +166,8 @@ BEGIN
     job := nextval(pg_get_serial_sequence('leasehold.jobs', 'id'));
     IF given_key IS NOT NULL THEN
         LOOP
-            INSERT INTO leasehold.unique_keys AS k (key, job_id, fingerprint, expires_at)
-                VALUES (stored_key, job, print, clock_timestamp() + interval '7 days') ON CONFLICT (key) DO NOTHING;
+            INSERT INTO leasehold.unique_keys AS k (key, job_id, fingerprint, states, expires_at)
+                VALUES (stored_key, job, print, 31, clock_timestamp() + interval '7 days') ON CONFLICT (key) DO NOTHING;
             EXIT WHEN FOUND;
             SELECT k.job_id, k.fingerprint, k.expires_at <= clock_timestamp() AS expired INTO existing
                 FROM leasehold.unique_keys AS k WHERE k.key = stored_key;

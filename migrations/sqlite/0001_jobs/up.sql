@@ -11,6 +11,17 @@ CREATE TABLE leasehold_jobs (
     run_at              INTEGER NOT NULL,
     -- Ready, but run_at is still to come. Such rows are outside the claim's index: they cost a claim nothing.
     scheduled           INTEGER NOT NULL DEFAULT 0 CHECK (scheduled IN (0, 1)),
+    -- Ready, but something else than time keeps it: a limit that many jobs share, or jobs that have to end first.
+    -- Outside the claim's index, too.
+    blocked_by          TEXT CHECK (blocked_by IN ('limit', 'jobs')),
+    -- What the limits of the kind count by, and the place among those that wait for them (higher ones first).
+    limit_key           TEXT CHECK (length(CAST(limit_key AS BLOB)) <= 128),
+    limit_rank          INTEGER NOT NULL DEFAULT 0,
+    -- After this instant it is discarded instead of run.
+    expires_at          INTEGER,
+    batch_id            INTEGER,
+    -- Other jobs may wait for the end of this one.
+    awaited             INTEGER NOT NULL DEFAULT 0 CHECK (awaited IN (0, 1)),
     attempt             INTEGER NOT NULL DEFAULT 0 CHECK (attempt BETWEEN 0 AND 2147483647),
     max_attempts        INTEGER NOT NULL CHECK (max_attempts BETWEEN 1 AND 2147483647),
     -- The fence: generation (never reset) and lease_token (kept when the lease ends, so a lost answer can be resolved).
@@ -28,14 +39,21 @@ CREATE TABLE leasehold_jobs (
     created_at          INTEGER NOT NULL,
     CHECK (state <> 'running' OR (worker IS NOT NULL AND lease_token IS NOT NULL AND lease_until IS NOT NULL)),
     CHECK (state = 'running' OR worker IS NULL),
-    CHECK (scheduled = 0 OR state = 'ready')
+    CHECK (scheduled = 0 OR state = 'ready'),
+    CHECK (blocked_by IS NULL OR (state = 'ready' AND scheduled = 0))
 ) STRICT;
 
 -- What a claim reads, in the order in which it takes: a seek for each (queue, kind, version) that the program serves.
-CREATE INDEX leasehold_jobs_claim ON leasehold_jobs (queue, kind, version, priority DESC, run_at, id) WHERE state = 'ready' AND scheduled = 0;
+CREATE INDEX leasehold_jobs_claim ON leasehold_jobs (queue, kind, version, priority DESC, run_at, id) WHERE state = 'ready' AND scheduled = 0 AND blocked_by IS NULL;
 CREATE INDEX leasehold_jobs_scheduled ON leasehold_jobs (queue, kind, version, run_at) WHERE scheduled = 1;
 -- Held rows, for the sweep and for the look-up of a claim whose answer was lost.
 CREATE INDEX leasehold_jobs_held ON leasehold_jobs (id) WHERE worker IS NOT NULL;
+-- Those that wait for a limit, in the order in which they are admitted; and those that count against it.
+CREATE INDEX leasehold_jobs_blocked ON leasehold_jobs (kind, limit_key, limit_rank DESC, id) WHERE blocked_by = 'limit';
+CREATE INDEX leasehold_jobs_admitted ON leasehold_jobs (kind, limit_key) WHERE limit_key IS NOT NULL AND blocked_by IS NULL;
+CREATE INDEX leasehold_jobs_waiting ON leasehold_jobs (kind, id) WHERE blocked_by = 'jobs';
+CREATE INDEX leasehold_jobs_batch ON leasehold_jobs (batch_id) WHERE batch_id IS NOT NULL;
+CREATE INDEX leasehold_jobs_expires ON leasehold_jobs (expires_at) WHERE expires_at IS NOT NULL AND state = 'ready';
 
 -- Jobs that ended, with the fence under which they ended.
 CREATE TABLE leasehold_finished_jobs (
@@ -54,12 +72,16 @@ CREATE TABLE leasehold_finished_jobs (
     lease_ms        INTEGER NOT NULL,
     idempotency_key TEXT NOT NULL,
     unique_key      TEXT,
+    limit_key       TEXT,
+    limit_rank      INTEGER NOT NULL,
+    batch_id        INTEGER,
     created_at      INTEGER NOT NULL,
     finished_at     INTEGER NOT NULL,
     -- Why it was discarded or cancelled.
     reason          TEXT
 ) STRICT;
 CREATE INDEX leasehold_finished_jobs_state ON leasehold_finished_jobs (state, finished_at);
+CREATE INDEX leasehold_finished_jobs_batch ON leasehold_finished_jobs (batch_id, state) WHERE batch_id IS NOT NULL;
 
 -- The failed attempts of a job, the newest 100 of them.
 CREATE TABLE leasehold_job_errors (
@@ -72,12 +94,14 @@ CREATE TABLE leasehold_job_errors (
     PRIMARY KEY (job_id, generation)
 ) STRICT, WITHOUT ROWID;
 
--- Keys that at most one job may have: unique keys while the job has not ended (expires_at is null), idempotency keys
--- until they expire.
+-- Keys that at most one job may have: unique keys while the job is in one of the key's states and the key has not expired,
+-- idempotency keys until they expire.
 CREATE TABLE leasehold_unique_keys (
     key         TEXT NOT NULL PRIMARY KEY CHECK (length(CAST(key AS BLOB)) <= 128),
     job_id      INTEGER NOT NULL,
     fingerprint TEXT NOT NULL,
+    -- The states in which the job keeps the key, added up: ready 1, running 2, completed 4, discarded 8, cancelled 16.
+    states      INTEGER NOT NULL DEFAULT 3 CHECK (states BETWEEN 1 AND 31),
     expires_at  INTEGER
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX leasehold_unique_keys_expires ON leasehold_unique_keys (expires_at) WHERE expires_at IS NOT NULL;

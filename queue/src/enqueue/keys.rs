@@ -10,6 +10,11 @@ use crate::backend::{Backend, KeyHolder, NewJob, NewKey};
 use crate::schema::Schema;
 use crate::settle::millis;
 
+/// The states in which a job keeps its unique key: ready and running.
+const WHILE_OPEN: i16 = 3;
+/// Every state: an idempotency key outlives its job.
+const ALWAYS: i16 = 31;
+
 /// Takes the keys of freshly inserted jobs, and withdraws those jobs whose keys are another's.
 ///
 /// The jobs are written first, because a key names its job. Nobody sees those withdrawn: all is one transaction. A key
@@ -99,6 +104,7 @@ fn keys(row: &NewJob, job_id: i64, options: &EnqueueOptions) -> Vec<NewKey> {
         key,
         job_id,
         fingerprint: fingerprint.clone(),
+        states: WHILE_OPEN,
         keep_ms: None,
     });
     let idempotency = row.idempotency_key.as_ref().map(|key| {
@@ -107,6 +113,7 @@ fn keys(row: &NewJob, job_id: i64, options: &EnqueueOptions) -> Vec<NewKey> {
             key,
             job_id,
             fingerprint: fingerprint.clone(),
+            states: ALWAYS,
             keep_ms,
         }
     });

@@ -10,7 +10,7 @@ use crate::sql::{Bind, Sql, bind};
 // The clock is read in a sub-select, once: a volatile function cannot bound an index scan. The outer part does not name
 // `scheduled`, which the lock has secured: it would let the planner read all of `jobs_scheduled`.
 const PROMOTE: &str = "
-    UPDATE leasehold.jobs AS j SET scheduled = false
+    UPDATE leasehold.jobs AS j SET scheduled = false, blocked_by = CASE WHEN j.limit_key IS NOT NULL THEN 'limit' END
     WHERE j.id = ANY (ARRAY(
         SELECT due.id FROM unnest($1, $2, $3) AS served (queue, kind, version)
         CROSS JOIN LATERAL (
@@ -37,19 +37,22 @@ const CLAIM: &str = "
         CROSS JOIN LATERAL (
             SELECT id, priority, run_at FROM leasehold.jobs
             WHERE queue = served.queue AND kind = served.kind AND version = served.version AND state = 'ready' AND NOT scheduled
-              AND generation < 9223372036854775805 AND attempt < 2147483647
+              AND blocked_by IS NULL AND generation < 9223372036854775805 AND attempt < 2147483647
             ORDER BY priority DESC, run_at, id LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED
         ) AS best
         ORDER BY best.priority DESC, best.run_at, best.id LIMIT $4
     )) AND j.state = 'ready'
     RETURNING j.id, j.queue, j.kind, j.version, j.payload::pg_catalog.text, j.attempt, j.max_attempts, j.generation, j.lease_ms,
-        j.idempotency_key,
+        j.idempotency_key, j.limit_key, j.batch_id, j.awaited,
+        pg_catalog.ceil(extract(epoch FROM j.expires_at - pg_catalog.clock_timestamp()) * 1000)::bigint AS expires_in_ms,
         pg_catalog.set_config('synchronous_commit', CASE pg_catalog.current_setting('synchronous_commit')
             WHEN 'off' THEN 'on' ELSE pg_catalog.current_setting('synchronous_commit') END, true)
 ";
 
 const FIND_CLAIMED: &str = "
-    SELECT id, queue, kind, version, payload::pg_catalog.text, attempt, max_attempts, generation, lease_ms, idempotency_key
+    SELECT id, queue, kind, version, payload::pg_catalog.text, attempt, max_attempts, generation, lease_ms, idempotency_key,
+        limit_key, batch_id, awaited,
+        pg_catalog.ceil(extract(epoch FROM expires_at - pg_catalog.clock_timestamp()) * 1000)::bigint AS expires_in_ms
     FROM leasehold.jobs WHERE worker IS NOT NULL AND state = 'running' AND lease_token = $1
 ";
 
@@ -60,7 +63,7 @@ const WAITING: &str = "
         SELECT pg_catalog.count(*) AS jobs FROM served CROSS JOIN LATERAL (
             SELECT 1 FROM leasehold.jobs AS j
             WHERE j.queue = served.queue AND j.kind = served.kind AND j.version = served.version
-              AND j.state = 'ready' AND NOT j.scheduled LIMIT $4
+              AND j.state = 'ready' AND NOT j.scheduled AND j.blocked_by IS NULL LIMIT $4
         ) AS one
     ),
     running AS (
@@ -76,12 +79,19 @@ const WAITING: &str = "
             WHERE j.queue = served.queue AND j.kind = served.kind AND j.version = served.version AND j.scheduled
             ORDER BY j.run_at LIMIT $4
         ) AS one
+    ),
+    blocked AS (
+        SELECT pg_catalog.count(*) AS jobs FROM (SELECT DISTINCT kind FROM served) AS served CROSS JOIN LATERAL (
+            (SELECT 1 FROM leasehold.jobs AS j WHERE j.kind = served.kind AND j.blocked_by = 'limit' LIMIT $4)
+            UNION ALL
+            (SELECT 1 FROM leasehold.jobs AS j WHERE j.kind = served.kind AND j.blocked_by = 'jobs' LIMIT $4)
+        ) AS one
     )
-    SELECT ready.jobs AS ready, running.jobs AS running, scheduled.jobs AS scheduled,
+    SELECT blocked.jobs AS blocked, ready.jobs AS ready, running.jobs AS running, scheduled.jobs AS scheduled,
         CASE WHEN scheduled.next_at IS NOT NULL THEN
             greatest(0, pg_catalog.ceil(extract(epoch FROM scheduled.next_at - pg_catalog.clock_timestamp()) * 1000)::bigint)
         END AS next_due_ms
-    FROM ready, running, scheduled
+    FROM ready, running, scheduled, blocked
 ";
 
 type Serves<'s> = (

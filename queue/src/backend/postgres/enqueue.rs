@@ -1,5 +1,5 @@
 use diesel::result::QueryResult;
-use diesel::sql_types::{Array, BigInt, Integer, Nullable, SmallInt, Text};
+use diesel::sql_types::{Array, BigInt, Bool, Integer, Nullable, SmallInt, Text};
 use diesel::{PgConnection, RunQueryDsl};
 
 use crate::backend::{EnqueueStatements, KeyHolder, NewJob, NewKey, RunAt};
@@ -12,16 +12,20 @@ const INSERT: &str = "
     WITH clock AS MATERIALIZED (SELECT pg_catalog.clock_timestamp() AS at),
     inserted AS (
         INSERT INTO leasehold.jobs (queue, kind, version, payload, priority, run_at, scheduled, max_attempts, lease_ms,
-            idempotency_key, unique_key)
-        SELECT queue, kind, version, payload::pg_catalog.json, priority, due, due > at, max_attempts, lease_ms,
-            coalesce(idempotency_key, pg_catalog.gen_random_uuid()::pg_catalog.text), unique_key
+            idempotency_key, unique_key, expires_at, limit_key, limit_rank, batch_id, awaited, blocked_by)
+        SELECT queue, kind, version, payload::pg_catalog.json, priority, due, due > at AND NOT waits, max_attempts, lease_ms,
+            coalesce(idempotency_key, pg_catalog.gen_random_uuid()::pg_catalog.text), unique_key,
+            at + expires_ms * INTERVAL '1 millisecond', limit_key, limit_rank, batch_id, awaited,
+            CASE WHEN waits THEN 'jobs' WHEN limit_key IS NOT NULL AND due <= at THEN 'limit' END
         FROM (
             SELECT given.*, clock.at, coalesce(
                 TIMESTAMP WITH TIME ZONE 'epoch' + at_ms * INTERVAL '1 millisecond',
                 clock.at + after_ms * INTERVAL '1 millisecond'
             ) AS due
-            FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) WITH ORDINALITY AS given (queue, kind, version, payload,
-                priority, after_ms, at_ms, max_attempts, lease_ms, idempotency_key, unique_key, position)
+            FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
+                WITH ORDINALITY AS given (queue, kind, version, payload,
+                priority, after_ms, at_ms, max_attempts, lease_ms, idempotency_key, unique_key,
+                expires_ms, limit_key, limit_rank, batch_id, waits, awaited, position)
             CROSS JOIN clock
         ) AS job
         ORDER BY position
@@ -32,9 +36,9 @@ const INSERT: &str = "
 
 // In the order of the keys, so that two calls which want the same keys wait for each other in one direction only.
 const TAKE_KEYS: &str = "
-    INSERT INTO leasehold.unique_keys (key, job_id, fingerprint, expires_at)
-    SELECT key, job_id, fingerprint, pg_catalog.clock_timestamp() + keep_ms * INTERVAL '1 millisecond'
-    FROM unnest($1, $2, $3, $4) AS given (key, job_id, fingerprint, keep_ms)
+    INSERT INTO leasehold.unique_keys (key, job_id, fingerprint, states, expires_at)
+    SELECT key, job_id, fingerprint, states, pg_catalog.clock_timestamp() + keep_ms * INTERVAL '1 millisecond'
+    FROM unnest($1, $2, $3, $4, $5) AS given (key, job_id, fingerprint, states, keep_ms)
     ORDER BY key
     ON CONFLICT (key) DO NOTHING
     RETURNING key
@@ -103,6 +107,12 @@ impl EnqueueStatements for PgConnection {
             column::<BigInt, _, _>(jobs, |job| job.lease_ms),
             column::<Nullable<Text>, _, _>(jobs, |job| job.idempotency_key.as_deref()),
             column::<Nullable<Text>, _, _>(jobs, |job| job.unique_key.as_deref()),
+            column::<Nullable<BigInt>, _, _>(jobs, |job| job.expires_ms),
+            column::<Nullable<Text>, _, _>(jobs, |job| job.limit_key.as_deref()),
+            column::<SmallInt, _, _>(jobs, |job| job.limit_rank),
+            column::<Nullable<BigInt>, _, _>(jobs, |job| job.batch_id),
+            column::<Bool, _, _>(jobs, |job| job.waits),
+            column::<Bool, _, _>(jobs, |job| job.awaited),
         );
         let ids: Vec<Id> = Sql(schema.render(INSERT), binds).load(self)?;
         Ok(ids.into_iter().map(|row| row.id).collect())
@@ -113,6 +123,7 @@ impl EnqueueStatements for PgConnection {
             column::<Text, _, _>(keys, |key| key.key.as_str()),
             column::<BigInt, _, _>(keys, |key| key.job_id),
             column::<Text, _, _>(keys, |key| key.fingerprint.as_str()),
+            column::<SmallInt, _, _>(keys, |key| key.states),
             column::<Nullable<BigInt>, _, _>(keys, |key| key.keep_ms),
         );
         let taken: Vec<Key> = Sql(schema.render(TAKE_KEYS), binds).load(self)?;

@@ -34,7 +34,7 @@ const JOB_ERRORS: &str = "
 ";
 
 const COUNTS: &str = "
-    SELECT queue, CASE WHEN scheduled THEN 'scheduled' ELSE state END AS state, pg_catalog.count(*) AS jobs
+    SELECT queue, CASE WHEN scheduled THEN 'scheduled' WHEN blocked_by IS NOT NULL THEN 'blocked' ELSE state END AS state, pg_catalog.count(*) AS jobs
     FROM leasehold.jobs GROUP BY 1, 2
     UNION ALL
     SELECT queue, state, pg_catalog.count(*) FROM leasehold.finished_jobs GROUP BY 1, 2
@@ -49,7 +49,9 @@ const OPEN_JOBS: &str = concat!(
 );
 
 const MOVE_RUN_AT: &str = "
-    UPDATE leasehold.jobs SET run_at = pg_catalog.clock_timestamp() + $2 * INTERVAL '1 millisecond', scheduled = $2 > 0
+    UPDATE leasehold.jobs SET run_at = pg_catalog.clock_timestamp() + $2 * INTERVAL '1 millisecond',
+        scheduled = $2 > 0 AND blocked_by IS DISTINCT FROM 'jobs',
+        blocked_by = CASE WHEN blocked_by = 'jobs' THEN blocked_by WHEN limit_key IS NOT NULL AND $2 <= 0 THEN 'limit' END
     WHERE id = $1 AND state = 'ready'
 ";
 

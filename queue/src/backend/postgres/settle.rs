@@ -32,7 +32,7 @@ const PUT_BACK: &str = concat!(
     "WITH ready AS (
         UPDATE leasehold.jobs SET state = 'ready', generation = generation + $4, attempt = greatest(attempt - $5, 0)::integer,
             run_at = pg_catalog.clock_timestamp() + $6 * INTERVAL '1 millisecond', scheduled = $6 > 0,
-            lease_until = NULL, worker = NULL, begun = false
+            blocked_by = CASE WHEN limit_key IS NOT NULL AND $6 <= 0 THEN 'limit' END, lease_until = NULL, worker = NULL, begun = false
         WHERE id = $1 AND generation = $2 AND lease_token = $3 AND state = 'running'
           AND greatest($5, (cancel_requested_at IS NULL)::integer) = 1
         RETURNING id, (attempt + $5)::integer AS attempt

@@ -27,6 +27,7 @@ const SWEEP: &str = concat!(
     ready AS (
         UPDATE leasehold.jobs AS j SET state = 'ready', generation = j.generation + 1,
             attempt = CASE WHEN j.begun THEN j.attempt ELSE greatest(j.attempt - 1, 0) END,
+            blocked_by = CASE WHEN j.limit_key IS NOT NULL AND j.begun THEN 'limit' END,
             lease_until = NULL, worker = NULL, begun = false
         FROM expired AS x
         WHERE j.id = ANY (ARRAY(SELECT id FROM expired WHERE fate = 'ready'))

@@ -2,7 +2,7 @@
 
 use diesel::QueryableByName;
 use diesel::result::QueryResult;
-use diesel::sql_types::{BigInt, Integer, Nullable, Text};
+use diesel::sql_types::{BigInt, Bool, Integer, Nullable, Text};
 use uuid::Uuid;
 
 use crate::schema::Schema;
@@ -52,6 +52,16 @@ pub struct ClaimedRow {
     pub lease_ms: i64,
     #[diesel(sql_type = Text)]
     pub idempotency_key: String,
+    /// Milliseconds from the claim until it is too late to run it.
+    #[diesel(sql_type = Nullable<BigInt>)]
+    pub expires_in_ms: Option<i64>,
+    #[diesel(sql_type = Nullable<Text>)]
+    pub limit_key: Option<String>,
+    #[diesel(sql_type = Nullable<BigInt>)]
+    pub batch_id: Option<i64>,
+    /// Whether other jobs may wait for its end.
+    #[diesel(sql_type = Bool)]
+    pub awaited: bool,
 }
 
 /// What waits in the queues that a program serves: a plain count, for the cold path only.
@@ -66,6 +76,9 @@ pub struct Waiting {
     /// Ready, with a run time still to come.
     #[diesel(sql_type = BigInt)]
     pub scheduled: i64,
+    /// Ready, and kept by a limit or by jobs that have to end first; counted by kind, whatever the queue.
+    #[diesel(sql_type = BigInt)]
+    pub blocked: i64,
     /// Milliseconds until the next scheduled one is due; zero when it is due already.
     #[diesel(sql_type = Nullable<BigInt>)]
     pub next_due_ms: Option<i64>,

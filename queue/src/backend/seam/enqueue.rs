@@ -20,6 +20,17 @@ pub struct NewJob {
     /// `None`: the database makes a random one.
     pub idempotency_key: Option<String>,
     pub unique_key: Option<String>,
+    /// Milliseconds until it is discarded instead of run.
+    pub expires_ms: Option<i64>,
+    /// What the kind's limits count by: it waits until they admit it.
+    pub limit_key: Option<String>,
+    /// Its place among those that wait for the same limit, higher ones first.
+    pub limit_rank: i16,
+    pub batch_id: Option<i64>,
+    /// Whether it waits for other jobs to end.
+    pub waits: bool,
+    /// Whether other jobs wait for its end.
+    pub awaited: bool,
 }
 
 /// When a job may run, by the database's clock.
@@ -37,7 +48,9 @@ pub struct NewKey {
     pub key: String,
     pub job_id: i64,
     pub fingerprint: String,
-    /// How long the key is remembered, in milliseconds; `None`: until the job ends.
+    /// The states in which the job keeps it, added up: see the column `states`.
+    pub states: i16,
+    /// How long the key is remembered, in milliseconds; `None`: as long as the job is in one of its states.
     pub keep_ms: Option<i64>,
 }
 

@@ -64,7 +64,7 @@ pub struct ErrorRow {
 pub struct CountRow {
     #[diesel(sql_type = Text)]
     pub queue: String,
-    /// `ready`, `scheduled`, `running`, `completed`, `discarded` or `cancelled`.
+    /// `ready`, `scheduled`, `blocked`, `running`, `completed`, `discarded` or `cancelled`.
     #[diesel(sql_type = Text)]
     pub state: String,
     #[diesel(sql_type = BigInt)]

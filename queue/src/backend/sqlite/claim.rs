@@ -12,7 +12,7 @@ use crate::sql::{Sql, bind};
 
 /// The earliest of each (queue, kind, version), then the earliest of all: one flood does not keep the others waiting.
 const PROMOTE: &str = "
-    UPDATE leasehold_jobs SET scheduled = 0
+    UPDATE leasehold_jobs SET scheduled = 0, blocked_by = CASE WHEN limit_key IS NOT NULL THEN 'limit' END
     WHERE id IN (SELECT due.value->>0 FROM json_each($1) AS served,
         json_each((SELECT json_group_array(json_array(id, run_at)) FROM
             (SELECT id, run_at FROM leasehold_jobs WHERE scheduled = 1
@@ -36,17 +36,20 @@ const CLAIM: &str = "
             SELECT json_group_array(json_array(id, priority, run_at)) FROM (
                 SELECT id, priority, run_at FROM leasehold_jobs
                 WHERE queue = served.value->>0 AND kind = served.value->>1 AND version = served.value->>2
-                    AND state = 'ready' AND scheduled = 0 AND generation < 9223372036854775805 AND attempt < 2147483647
+                    AND state = 'ready' AND scheduled = 0 AND blocked_by IS NULL
+                    AND generation < 9223372036854775805 AND attempt < 2147483647
                 ORDER BY priority DESC, run_at, id LIMIT $2
             )
         )) AS best
         ORDER BY best.value->>1 DESC, best.value->>2, best.value->>0 LIMIT $2
     ) AND state = 'ready'
-    RETURNING id, queue, kind, version, payload, attempt, max_attempts, generation, lease_ms, idempotency_key
+    RETURNING id, queue, kind, version, payload, attempt, max_attempts, generation, lease_ms, idempotency_key,
+        limit_key, batch_id, awaited, expires_at - $6 AS expires_in_ms
 ";
 
 const FIND_CLAIMED: &str = "
-    SELECT id, queue, kind, version, payload, attempt, max_attempts, generation, lease_ms, idempotency_key
+    SELECT id, queue, kind, version, payload, attempt, max_attempts, generation, lease_ms, idempotency_key,
+        limit_key, batch_id, awaited, expires_at - $2 AS expires_in_ms
     FROM leasehold_jobs INDEXED BY leasehold_jobs_held
     WHERE worker IS NOT NULL AND state = 'running' AND lease_token = $1
 ";
@@ -56,10 +59,14 @@ const WAITING: &str = "
     SELECT coalesce(sum(ready), 0) AS ready,
     (SELECT count(*) FROM (SELECT 1 FROM leasehold_jobs AS job INDEXED BY leasehold_jobs_held WHERE worker IS NOT NULL
         AND (queue, kind, version) IN (SELECT value->>0, value->>1, value->>2 FROM json_each($1)) LIMIT $3)) AS running,
+    (SELECT coalesce(sum(jobs), 0) FROM (SELECT
+        (SELECT count(*) FROM (SELECT 1 FROM leasehold_jobs WHERE kind = blocking.kind AND blocked_by = 'limit' LIMIT $3))
+        + (SELECT count(*) FROM (SELECT 1 FROM leasehold_jobs WHERE kind = blocking.kind AND blocked_by = 'jobs' LIMIT $3)) AS jobs
+        FROM (SELECT DISTINCT value->>1 AS kind FROM json_each($1)) AS blocking)) AS blocked,
     coalesce(sum(scheduled), 0) AS scheduled, max(min(next_at) - $2, 0) AS next_due_ms
     FROM (SELECT
         (SELECT count(*) FROM (SELECT 1 FROM leasehold_jobs WHERE queue = served.value->>0
-            AND kind = served.value->>1 AND version = served.value->>2 AND state = 'ready' AND scheduled = 0 LIMIT $3)) AS ready,
+            AND kind = served.value->>1 AND version = served.value->>2 AND state = 'ready' AND scheduled = 0 AND blocked_by IS NULL LIMIT $3)) AS ready,
         (SELECT count(*) FROM (SELECT 1 FROM leasehold_jobs WHERE queue = served.value->>0
             AND kind = served.value->>1 AND version = served.value->>2 AND scheduled = 1 LIMIT $3)) AS scheduled,
         (SELECT min(run_at) FROM leasehold_jobs WHERE queue = served.value->>0
@@ -99,7 +106,8 @@ impl ClaimStatements for SqliteConnection {
     }
 
     fn find_claimed(&mut self, schema: &Schema, lease_token: Uuid) -> QueryResult<Vec<ClaimedRow>> {
-        Sql(schema.render(FIND_CLAIMED), (bind::<Text, _>(lease_token.to_string()),)).load(self)
+        let binds = (bind::<Text, _>(lease_token.to_string()), bind::<BigInt, _>(now_ms()));
+        Sql(schema.render(FIND_CLAIMED), binds).load(self)
     }
 
     fn waiting(&mut self, schema: &Schema, serves: &[Served], at_most: i64) -> QueryResult<Waiting> {

@@ -15,17 +15,18 @@ const MAX_TEXT_BYTES: usize = 32 * 1024 * 1024;
 
 const INSERT: &str = "
     INSERT INTO leasehold_jobs (queue, kind, version, payload, priority, run_at, scheduled, max_attempts, lease_ms,
-        idempotency_key, unique_key, created_at)
+        idempotency_key, unique_key, created_at, expires_at, limit_key, limit_rank, batch_id, awaited, blocked_by)
     SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6, value->>7, value->>8,
-        coalesce(value->>9, lower(hex(randomblob(16)))), value->>10, $2
+        coalesce(value->>9, lower(hex(randomblob(16)))), value->>10, $2,
+        $2 + (value->11->>0), value->11->>1, value->11->>2, value->11->>3, value->11->>4, value->11->>5
     FROM json_each($1)
     RETURNING id
 ";
 
 /// `WHERE true`, or the parser would take `ON CONFLICT` for a join's condition.
 const TAKE_KEYS: &str = "
-    INSERT INTO leasehold_unique_keys (key, job_id, fingerprint, expires_at)
-    SELECT value->>0, value->>1, value->>2, $2 + (value->>3) FROM json_each($1) WHERE true
+    INSERT INTO leasehold_unique_keys (key, job_id, fingerprint, states, expires_at)
+    SELECT value->>0, value->>1, value->>2, value->>3, $2 + (value->>4) FROM json_each($1) WHERE true
     ON CONFLICT (key) DO NOTHING
     RETURNING key
 ";
@@ -89,7 +90,7 @@ impl EnqueueStatements for SqliteConnection {
         let keys = json(
             &keys
                 .iter()
-                .map(|key| (&key.key, key.job_id, &key.fingerprint, key.keep_ms))
+                .map(|key| (&key.key, key.job_id, &key.fingerprint, key.states, key.keep_ms))
                 .collect::<Vec<_>>(),
         )?;
         let taken: Vec<Key> = Sql(
@@ -139,6 +140,11 @@ fn row(job: &NewJob, now: i64) -> impl serde::Serialize {
         RunAt::After(after) => now.saturating_add(after),
         RunAt::At(at) => at,
     };
+    let blocked_by = match &job.limit_key {
+        _ if job.waits => Some("jobs"),
+        Some(_) if run_at <= now => Some("limit"),
+        _ => None,
+    };
     (
         &job.queue,
         job.kind,
@@ -146,10 +152,19 @@ fn row(job: &NewJob, now: i64) -> impl serde::Serialize {
         &job.payload,
         job.priority,
         run_at,
-        i32::from(run_at > now),
+        i32::from(run_at > now && !job.waits),
         job.max_attempts,
         job.lease_ms,
         &job.idempotency_key,
         &job.unique_key,
+        // Nested, because serde knows tuples of sixteen elements at the most.
+        (
+            job.expires_ms,
+            &job.limit_key,
+            job.limit_rank,
+            job.batch_id,
+            i32::from(job.awaited),
+            blocked_by,
+        ),
     )
 }

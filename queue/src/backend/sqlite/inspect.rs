@@ -26,7 +26,7 @@ const JOB_ERRORS: &str = "
 ";
 
 const COUNTS: &str = "
-    SELECT queue, CASE WHEN scheduled THEN 'scheduled' ELSE state END AS state, count(*) AS jobs
+    SELECT queue, CASE WHEN scheduled THEN 'scheduled' WHEN blocked_by IS NOT NULL THEN 'blocked' ELSE state END AS state, count(*) AS jobs
     FROM leasehold_jobs GROUP BY 1, 2
     UNION ALL
     SELECT queue, state, count(*) FROM leasehold_finished_jobs GROUP BY 1, 2
@@ -41,7 +41,9 @@ const OPEN_JOBS: &str = "
 ";
 
 const MOVE_RUN_AT: &str = "
-    UPDATE leasehold_jobs SET run_at = $2 + $3, scheduled = ($3 > 0) WHERE id = $1 AND state = 'ready'
+    UPDATE leasehold_jobs SET run_at = $2 + $3, scheduled = ($3 > 0 AND blocked_by IS NOT 'jobs'),
+        blocked_by = CASE WHEN blocked_by = 'jobs' THEN blocked_by WHEN limit_key IS NOT NULL AND $3 <= 0 THEN 'limit' END
+    WHERE id = $1 AND state = 'ready'
 ";
 
 /// Of whoever holds it: a test plays the clock.

@@ -14,9 +14,9 @@ use crate::sql::{Id, Sql, bind};
 const COPY_TO_FINISHED: &str = "
     INSERT OR REPLACE INTO leasehold_finished_jobs
         (id, queue, kind, version, payload, priority, run_at, attempt, max_attempts, lease_token, lease_ms,
-         idempotency_key, unique_key, created_at, state, generation, reason, finished_at)
+         idempotency_key, unique_key, limit_key, limit_rank, batch_id, created_at, state, generation, reason, finished_at)
     SELECT j.id, j.queue, j.kind, j.version, j.payload, j.priority, j.run_at, j.attempt, j.max_attempts, j.lease_token,
-        j.lease_ms, j.idempotency_key, j.unique_key, j.created_at, $2, j.generation + $3, $5, $4
+        j.lease_ms, j.idempotency_key, j.unique_key, j.limit_key, j.limit_rank, j.batch_id, j.created_at, $2, j.generation + $3, $5, $4
     FROM json_each($1) AS f CROSS JOIN leasehold_jobs AS j
         ON j.id = f.value->>0 AND j.generation = f.value->>1 AND j.lease_token = f.value->>2 AND j.state = 'running'
     WHERE NOT $6 OR j.lease_until > $4
@@ -37,7 +37,8 @@ const DELETE_KEYS: &str = "
 
 const PUT_BACK: &str = "
     UPDATE leasehold_jobs SET state = 'ready', generation = generation + $4, attempt = max(attempt - $5, 0),
-        run_at = $7 + $6, scheduled = ($6 > 0), lease_until = NULL, worker = NULL, begun = 0
+        run_at = $7 + $6, scheduled = ($6 > 0),
+        blocked_by = CASE WHEN limit_key IS NOT NULL AND $6 <= 0 THEN 'limit' END, lease_until = NULL, worker = NULL, begun = 0
     WHERE id = $1 AND generation = $2 AND lease_token = $3 AND state = 'running'
         AND max($5, cancel_requested_at IS NULL) = 1
 ";
@@ -74,9 +75,9 @@ const REQUEST_CANCEL: &str = "
 const COPY_CANCELLED: &str = "
     INSERT OR REPLACE INTO leasehold_finished_jobs
         (id, queue, kind, version, payload, priority, run_at, attempt, max_attempts, lease_token, lease_ms,
-         idempotency_key, unique_key, created_at, state, generation, reason, finished_at)
+         idempotency_key, unique_key, limit_key, limit_rank, batch_id, created_at, state, generation, reason, finished_at)
     SELECT id, queue, kind, version, payload, priority, run_at, attempt, max_attempts, lease_token, lease_ms,
-        idempotency_key, unique_key, created_at, 'cancelled', generation + 1, $2, $3
+        idempotency_key, unique_key, limit_key, limit_rank, batch_id, created_at, 'cancelled', generation + 1, $2, $3
     FROM leasehold_jobs WHERE id = $1 AND (state = 'ready' OR $4)
     RETURNING id, unique_key
 ";

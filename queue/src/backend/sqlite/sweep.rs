@@ -27,6 +27,7 @@ const EXPIRED: &str = "
 const TAKE_BACK: &str = "
     UPDATE leasehold_jobs AS j SET state = 'ready', generation = j.generation + 1,
         attempt = CASE WHEN j.begun THEN j.attempt ELSE max(j.attempt - 1, 0) END,
+        blocked_by = CASE WHEN j.limit_key IS NOT NULL AND j.begun THEN 'limit' END,
         lease_until = NULL, worker = NULL, begun = 0
     FROM json_each($1) AS f
     WHERE j.id = f.value->>0 AND j.generation = f.value->>1 AND j.lease_token = f.value->>2 AND j.state = 'running'

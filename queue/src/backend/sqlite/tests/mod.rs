@@ -73,6 +73,12 @@ fn new_job() -> NewJob {
         lease_ms: 60_000,
         idempotency_key: None,
         unique_key: None,
+        expires_ms: None,
+        limit_key: None,
+        limit_rank: 0,
+        batch_id: None,
+        waits: false,
+        awaited: false,
     }
 }
 
