@@ -85,7 +85,7 @@ CREATE TABLE leasehold.finished_jobs (
     idempotency_key text NOT NULL,
     unique_key      text,
     limit_key       text,
-    limit_rank      smallint NOT NULL,
+    limit_rank      smallint NOT NULL DEFAULT 0,
     batch_id        bigint,
     created_at      timestamptz NOT NULL,
     finished_at     timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),

@@ -73,7 +73,7 @@ CREATE TABLE leasehold_finished_jobs (
     idempotency_key TEXT NOT NULL,
     unique_key      TEXT,
     limit_key       TEXT,
-    limit_rank      INTEGER NOT NULL,
+    limit_rank      INTEGER NOT NULL DEFAULT 0,
     batch_id        INTEGER,
     created_at      INTEGER NOT NULL,
     finished_at     INTEGER NOT NULL,
