@@ -2,6 +2,7 @@
 
 use syn::{Attribute, ExprPath, LitStr, Meta, Path};
 
+use crate::backoff::GivenBackoff;
 use crate::errors::Errors;
 use crate::given::{Given, Number, options};
 
@@ -27,7 +28,7 @@ pub(crate) struct Attributes {
     pub(crate) queue: Option<LitStr>,
     pub(crate) priority: Option<Number>,
     pub(crate) max_attempts: Option<Number>,
-    pub(crate) backoff: Option<LitStr>,
+    pub(crate) backoff: Option<GivenBackoff>,
     pub(crate) lease: Option<LitStr>,
     pub(crate) timeout: Option<LitStr>,
     pub(crate) unique_by: Option<LitStr>,
@@ -76,7 +77,7 @@ impl Attributes {
             "queue" => self.queue = option.text(errors),
             "priority" => self.priority = option.number(errors),
             "max_attempts" => self.max_attempts = option.number(errors),
-            "backoff" => self.backoff = option.text(errors),
+            "backoff" => self.backoff = option.backoff(errors),
             "lease" => self.lease = option.text(errors),
             "timeout" => self.timeout = option.text(errors),
             "unique" => self.unique_by = option.by(errors),

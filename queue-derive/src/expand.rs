@@ -5,7 +5,8 @@ use quote::quote;
 use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, ExprPath, Path};
 
-use crate::model::{Backoff, JobModel, Refused, UniqueField};
+use crate::backoff::{Backoff, Shape};
+use crate::model::{JobModel, Refused, UniqueField};
 
 /// `allow(deprecated)` is for types and fields on their way out: to derive for one is not to use it.
 pub(crate) fn job(model: &JobModel) -> TokenStream {
@@ -103,22 +104,30 @@ fn duration(millis: u64) -> TokenStream {
     quote!(::core::time::Duration::from_millis(#millis))
 }
 
-fn backoff(shape: &Backoff, krate: &Path) -> TokenStream {
-    let value = match *shape {
-        Backoff::Fixed(wait) => {
-            let wait = duration(wait);
-            quote!(Fixed(#wait))
+fn backoff(backoff: &Backoff, krate: &Path) -> TokenStream {
+    let value = match &backoff.shape {
+        Shape::Fixed(wait) => {
+            let wait = duration(*wait);
+            quote!(fixed(#wait))
         }
-        Backoff::Linear { step, max } => {
-            let (step, max) = (duration(step), duration(max));
-            quote!(Linear { step: #step, max: #max })
+        Shape::Linear { step, max } => {
+            let (step, max) = (duration(*step), duration(*max));
+            quote!(linear(#step, #max))
         }
-        Backoff::Exponential { first, max } => {
-            let (first, max) = (duration(first), duration(max));
-            quote!(Exponential { first: #first, max: #max })
+        Shape::Exponential { first, max } => {
+            let (first, max) = (duration(*first), duration(*max));
+            quote!(exponential(#first, #max))
         }
+        Shape::List(waits) => {
+            let waits = waits.iter().copied().map(duration);
+            quote!(list(&[#(#waits),*]))
+        }
+        Shape::Function(path) => quote!(function(#path)),
     };
-    quote!(const BACKOFF: #krate::Backoff = #krate::Backoff::#value;)
+    let jitter = Some(backoff.jitter)
+        .filter(|percent| *percent > 0)
+        .map(|percent| quote!(.jitter(#percent)));
+    quote!(const BACKOFF: #krate::Backoff = #krate::Backoff::#value #jitter;)
 }
 
 fn unique_key(fields: &[UniqueField], krate: &Path) -> Option<TokenStream> {

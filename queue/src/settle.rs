@@ -196,7 +196,7 @@ impl Failed {
         if held.attempt >= held.max_attempts {
             return end("discarded", error);
         }
-        let after = self.after.unwrap_or_else(|| backoff.after(held.attempt));
+        let after = self.after.unwrap_or_else(|| backoff.draw(held.attempt));
         Settlement::Retry(PutBack {
             delay_ms: millis(after),
             uses_attempt: true,

@@ -21,6 +21,7 @@ mod refusal;
 
 mod cancel;
 mod handler;
+mod retry;
 mod settle;
 mod sweep;
 
