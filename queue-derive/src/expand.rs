@@ -1,7 +1,7 @@
 //! Turns a checked model into tokens. Every path is absolute, so that no name of the caller can get in between.
 
 use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
-use quote::quote;
+use quote::{format_ident, quote};
 use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, ExprPath, Path};
 
@@ -28,12 +28,14 @@ pub(crate) fn job(model: &JobModel) -> TokenStream {
         let lease = duration(lease);
         quote!(const LEASE: ::core::time::Duration = #lease;)
     });
-    let timeout = model.timeout.map(|timeout| {
-        let timeout = duration(timeout);
-        quote! {
-            const TIMEOUT: ::core::option::Option<::core::time::Duration> = ::core::option::Option::Some(#timeout);
-        }
-    });
+    let optional = |name: Ident, millis: Option<u64>| {
+        let value = duration(millis?);
+        Some(quote! {
+            const #name: ::core::option::Option<::core::time::Duration> = ::core::option::Option::Some(#value);
+        })
+    };
+    let timeout = optional(format_ident!("TIMEOUT"), model.timeout);
+    let expires = optional(format_ident!("EXPIRES"), model.expires);
     let backoff = model.backoff.as_ref().map(|shape| backoff(shape, krate));
     let unique_key = unique_key(&model.unique, krate);
     let migrate = model.migrate.as_ref().map(|path| migrate(path, krate));
@@ -49,6 +51,7 @@ pub(crate) fn job(model: &JobModel) -> TokenStream {
                 #max_attempts
                 #lease
                 #timeout
+                #expires
                 #backoff
                 #unique_key
                 #migrate

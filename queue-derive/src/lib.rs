@@ -35,6 +35,7 @@ mod tests;
 /// | `backoff` | `"fixed(30s)"`, `"linear(10s..5m)"`, `"exponential(1s..1h)"` or `"list(1s, 10s, 1m)"`, each with `, jitter 20%` or without; or the path of a function | `"exponential(1s..1h)"` |
 /// | `lease` | a duration, `"1s"` to `"365d"` | `"60s"` |
 /// | `timeout` | a duration longer than 0 | none |
+/// | `expires` | a duration longer than 0: the age at which a job is discarded instead of run | none |
 /// | `unique` | `(by = "account, month")`: fields of the struct | any number of equal jobs |
 /// | `version` | 1 to 1000 | 1 |
 /// | `migrate` | a function that migrates older payloads; needs `version = 2` or more | refuses them |

@@ -25,6 +25,7 @@ pub(crate) struct JobModel {
     /// In milliseconds, as all durations here.
     pub(crate) lease: Option<u64>,
     pub(crate) timeout: Option<u64>,
+    pub(crate) expires: Option<u64>,
     pub(crate) backoff: Option<Backoff>,
     pub(crate) unique: Vec<UniqueField>,
     pub(crate) migrate: Option<ExprPath>,
@@ -65,7 +66,8 @@ impl JobModel {
         let priority = number("priority", given.priority, i16::MIN.into()..=i16::MAX.into(), errors);
         let max_attempts = number("max_attempts", given.max_attempts, 1..=1_000_000, errors);
         let lease = lease(given.lease, errors);
-        let timeout = timeout(given.timeout, errors);
+        let timeout = longer_than_0("timeout", given.timeout, errors);
+        let expires = longer_than_0("expires", given.expires, errors);
         let backoff = given.backoff.and_then(|given| backoff::backoff(given, errors));
         let unique = given.unique_by.map(|by| unique(&by, input, errors)).unwrap_or_default();
 
@@ -80,6 +82,7 @@ impl JobModel {
                 max_attempts,
                 lease,
                 timeout,
+                expires,
                 backoff,
                 unique,
                 migrate: given.migrate,
@@ -197,9 +200,9 @@ fn lease(given: Option<LitStr>, errors: &mut Errors) -> Option<u64> {
     })
 }
 
-fn timeout(given: Option<LitStr>, errors: &mut Errors) -> Option<u64> {
+fn longer_than_0(key: &str, given: Option<LitStr>, errors: &mut Errors) -> Option<u64> {
     checked(given?, errors, |text| match duration::parse_millis(text)? {
-        0 => Err("`timeout` must be longer than 0; leave it out for none".to_owned()),
+        0 => Err(format!("`{key}` must be longer than 0; leave it out for none")),
         millis => Ok(millis),
     })
 }

@@ -41,6 +41,7 @@ pub use backoff::Backoff;
 /// | `backoff` | `"fixed(30s)"`, `"linear(10s..5m)"`, `"exponential(1s..1h)"` or `"list(1s, 10s, 1m)"`, each with `, jitter 20%` at its end or without; or the path of a function. See [`Backoff`] | `"exponential(1s..1h)"` |
 /// | `lease` | a duration, `"1s"` to `"365d"` | `"60s"` |
 /// | `timeout` | a duration longer than 0 | none |
+/// | `expires` | a duration longer than 0: the age at which a job is discarded instead of run | none |
 /// | `unique` | `(by = "account, month")`: fields of the struct | any number of equal jobs |
 /// | `version` | 1 to 1000 | 1 |
 /// | `migrate` | a function that migrates older payloads; needs `version = 2` or more | refuses them |
@@ -106,6 +107,11 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
 
     /// How long an attempt may run in all; `None`: as long as its worker renews the lease.
     const TIMEOUT: Option<Duration> = None;
+
+    /// The age, counted from its enqueue, at which a job is discarded instead of run; `None`: it may run at any age.
+    ///
+    /// An attempt that runs when the job reaches it goes on, and may complete the job; another one does not begin.
+    const EXPIRES: Option<Duration> = None;
 
     /// How long a failed job waits before its next attempt.
     const BACKOFF: Backoff = Backoff::exponential(Duration::from_secs(1), Duration::from_secs(3600));

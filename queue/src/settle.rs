@@ -151,6 +151,16 @@ fn unused(delay_ms: i64) -> PutBack {
     }
 }
 
+/// Ends a job that was claimed too late to run. Its handler never begins.
+pub(crate) fn expire() -> Settlement {
+    Settlement::End(End {
+        state: "discarded",
+        reason: Some("expired".to_owned()),
+        takes_away: false,
+        error: None,
+    })
+}
+
 /// Ends an attempt that ran past its timeout: ownership is taken from the handler, which may still run.
 pub(crate) fn time_out(held: &Held, backoff: Backoff) -> Settlement {
     let limit = held.timeout.unwrap_or_default();

@@ -20,6 +20,7 @@ mod commit;
 mod refusal;
 
 mod cancel;
+mod expiry;
 mod handler;
 mod retry;
 mod settle;

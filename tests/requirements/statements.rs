@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::sources::{all_writes, missing, writes};
 
 /// Writes of a job's row that name less than the fence, and why each may.
-const EXCEPTIONS: [(&str, &str, &str); 13] = [
+const EXCEPTIONS: [(&str, &str, &str); 15] = [
     (
         "postgres/claim",
         "CLAIM",
@@ -46,6 +46,16 @@ const EXCEPTIONS: [(&str, &str, &str); 13] = [
         "sqlite/settle",
         "REQUEST_CANCEL",
         "asks whoever has the job; ownership does not change",
+    ),
+    (
+        "postgres/expiry",
+        "DISCARD_EXPIRED",
+        "nobody owns what it takes: ready rows, under its own lock",
+    ),
+    (
+        "sqlite/expiry",
+        "DELETE_EXPIRED",
+        "nobody owns what it takes: ready rows, copied under the same write lock",
     ),
     ("postgres/inspect", "MOVE_RUN_AT", "a test's helper on ready rows"),
     ("sqlite/inspect", "MOVE_RUN_AT", "a test's helper on ready rows"),

@@ -27,7 +27,7 @@ fn a_kind_alone_leaves_the_rest_to_the_trait() {
 fn every_option_has_its_place() {
     let tokens = derive(&parse_quote! {
         #[job(kind = "send", queue = "mail", version = 2, priority = -5, max_attempts = 1_000)]
-        #[job(lease = "5m", timeout = "1h30m", backoff = "linear(10s..5m)")]
+        #[job(lease = "5m", timeout = "1h30m", expires = "2d", backoff = "linear(10s..5m)")]
         #[job(unique(by = "to, type"), migrate = up::grade)]
         struct Send {
             to: String,
@@ -47,6 +47,8 @@ fn every_option_has_its_place() {
                 const LEASE: ::core::time::Duration = ::core::time::Duration::from_millis(300000u64);
                 const TIMEOUT: ::core::option::Option<::core::time::Duration> =
                     ::core::option::Option::Some(::core::time::Duration::from_millis(5400000u64));
+                const EXPIRES: ::core::option::Option<::core::time::Duration> =
+                    ::core::option::Option::Some(::core::time::Duration::from_millis(172800000u64));
                 const BACKOFF: ::leasehold::Backoff = ::leasehold::Backoff::linear(
                     ::core::time::Duration::from_millis(10000u64),
                     ::core::time::Duration::from_millis(300000u64)

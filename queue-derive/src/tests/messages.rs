@@ -32,7 +32,7 @@ fn what_follows_a_mistake_is_read() {
         &[
             "expected text in quotes, as in `kind = \"send-email\"`",
             "unknown option `retries`; the options are `kind`, `queue`, `priority`, `max_attempts`, `backoff`, \
-             `lease`, `timeout`, `unique`, `version`, `migrate`, `crate`",
+             `lease`, `timeout`, `expires`, `unique`, `version`, `migrate`, `crate`",
             "as in `lease = \"5m\"`",
             "as in `queue = \"mail\"`",
             "as in `migrate = upgrade`",

@@ -21,6 +21,7 @@ mod commit;
 mod connect;
 mod conninfo;
 mod enqueue;
+mod expiry;
 mod inspect;
 mod lease;
 mod migrate;

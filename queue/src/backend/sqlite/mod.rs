@@ -9,6 +9,7 @@ mod claim;
 mod commit;
 mod connect;
 mod enqueue;
+mod expiry;
 mod inspect;
 mod lease;
 mod migrate;

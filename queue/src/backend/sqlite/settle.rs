@@ -184,12 +184,13 @@ pub(super) struct Ending<'a> {
     pub(super) strict: bool,
 }
 
+/// A row that was copied to the finished jobs.
 #[derive(QueryableByName)]
-struct Moved {
+pub(super) struct Moved {
     #[diesel(sql_type = BigInt)]
-    id: i64,
+    pub(super) id: i64,
     #[diesel(sql_type = Nullable<Text>)]
-    unique_key: Option<String>,
+    pub(super) unique_key: Option<String>,
 }
 
 /// Moves the rows under `fences` to the finished jobs and frees their unique keys; returns the ids that were ours. Part of
@@ -218,7 +219,7 @@ pub(super) fn move_to_finished(
 }
 
 /// A job must not be in both tables: the answer counts only if as many rows were deleted as were copied.
-fn complete_move(
+pub(super) fn complete_move(
     conn: &mut SqliteConnection,
     schema: &Schema,
     moved: Vec<Moved>,
