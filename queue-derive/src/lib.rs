@@ -14,6 +14,7 @@ mod given;
 mod model;
 #[cfg(test)]
 mod tests;
+mod unique;
 
 /// Implements `Job` for a payload type: a struct or an enum that serde can store and read back.
 ///
@@ -36,7 +37,7 @@ mod tests;
 /// | `lease` | a duration, `"1s"` to `"365d"` | `"60s"` |
 /// | `timeout` | a duration longer than 0 | none |
 /// | `expires` | a duration longer than 0: the age at which a job is discarded instead of run | none |
-/// | `unique` | `(by = "account, month")`: fields of the struct | any number of equal jobs |
+/// | `unique` | `(by = "account, month")`, with `per_queue`, `states = "ready, running"`, `within = "1h"` and `on_conflict = "replace"`, each optional | any number of equal jobs |
 /// | `version` | 1 to 1000 | 1 |
 /// | `migrate` | a function that migrates older payloads; needs `version = 2` or more | refuses them |
 /// | `crate` | where leasehold is, for those who re-export it | `::leasehold` |

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::sources::{all_writes, missing, writes};
 
 /// Writes of a job's row that name less than the fence, and why each may.
-const EXCEPTIONS: [(&str, &str, &str); 15] = [
+const EXCEPTIONS: [(&str, &str, &str); 17] = [
     (
         "postgres/claim",
         "CLAIM",
@@ -46,6 +46,16 @@ const EXCEPTIONS: [(&str, &str, &str); 15] = [
         "sqlite/settle",
         "REQUEST_CANCEL",
         "asks whoever has the job; ownership does not change",
+    ),
+    (
+        "postgres/keys",
+        "CHANGE_READY",
+        "ready rows, locked and read by this transaction: it presents their generation",
+    ),
+    (
+        "sqlite/keys",
+        "CHANGE_READY",
+        "ready rows, read under the same write lock: it presents their generation",
     ),
     (
         "postgres/expiry",

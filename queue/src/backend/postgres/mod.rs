@@ -23,6 +23,7 @@ mod conninfo;
 mod enqueue;
 mod expiry;
 mod inspect;
+mod keys;
 mod lease;
 mod migrate;
 mod settle;

@@ -11,6 +11,7 @@ mod connect;
 mod enqueue;
 mod expiry;
 mod inspect;
+mod keys;
 mod lease;
 mod migrate;
 mod settle;

@@ -6,6 +6,7 @@ use diesel::{QueryableByName, RunQueryDsl, SqliteConnection};
 
 use super::{fences_json, json, write};
 use crate::backend::{AttemptError, End, PutBack, SettleStatements};
+use crate::inspect::State;
 use crate::lease::Fence;
 use crate::schema::Schema;
 use crate::sql::{Id, Sql, bind};
@@ -32,7 +33,7 @@ const DELETE_FINISHED: &str = "
 
 const DELETE_KEYS: &str = "
     DELETE FROM leasehold_unique_keys WHERE key IN (SELECT value->>0 FROM json_each($1))
-        AND (key, job_id) IN (SELECT value->>0, value->>1 FROM json_each($1))
+        AND (key, job_id) IN (SELECT value->>0, value->>1 FROM json_each($1)) AND states & $2 = 0
 ";
 
 const PUT_BACK: &str = "
@@ -170,7 +171,7 @@ impl SettleStatements for SqliteConnection {
                 return Ok(0);
             }
             let deleted = Sql(schema.render(DELETE_CANCELLED), (bind::<BigInt, _>(id),)).execute(conn)?;
-            complete_move(conn, schema, moved, deleted).map(|ids| ids.len())
+            complete_move(conn, schema, moved, "cancelled", deleted).map(|ids| ids.len())
         })
     }
 }
@@ -215,14 +216,15 @@ pub(super) fn move_to_finished(
         return Ok(Vec::new());
     }
     let deleted = Sql(schema.render(DELETE_FINISHED), (bind::<Text, _>(fences),)).execute(conn)?;
-    complete_move(conn, schema, moved, deleted)
+    complete_move(conn, schema, moved, ending.state, deleted)
 }
 
-/// A job must not be in both tables: the answer counts only if as many rows were deleted as were copied.
+/// Frees the keys that jobs do not keep in the state in which they ended. A job must not be in both tables: the answer counts only if as many rows were deleted as were copied.
 pub(super) fn complete_move(
     conn: &mut SqliteConnection,
     schema: &Schema,
     moved: Vec<Moved>,
+    state: &str,
     deleted: usize,
 ) -> QueryResult<Vec<i64>> {
     let keys: Vec<_> = moved
@@ -230,7 +232,9 @@ pub(super) fn complete_move(
         .filter_map(|row| Some((row.unique_key.as_ref()?, row.id)))
         .collect();
     if !keys.is_empty() {
-        Sql(schema.render(DELETE_KEYS), (bind::<Text, _>(json(&keys)?),)).execute(conn)?;
+        let bit = i64::from(State::parse(state).bit());
+        let binds = (bind::<Text, _>(json(&keys)?), bind::<BigInt, _>(bit));
+        Sql(schema.render(DELETE_KEYS), binds).execute(conn)?;
     }
     let mut ids: Vec<i64> = moved.into_iter().map(|row| row.id).collect();
     ids.sort_unstable();
