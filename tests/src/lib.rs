@@ -35,6 +35,9 @@ pub mod proxy;
 mod captured_log;
 pub use captured_log::{CapturedLog, Record, capture_log};
 
+mod race;
+pub use race::race_time;
+
 mod polling;
 pub use polling::eventually;
 
