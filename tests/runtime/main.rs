@@ -20,4 +20,5 @@ mod start;
 mod sweep;
 mod threads;
 mod timeout;
+mod versions;
 mod wake_up;
