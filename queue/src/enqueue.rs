@@ -13,7 +13,7 @@ use crate::name::{self, NameError};
 
 mod keys;
 #[cfg(feature = "sqlite")]
-pub(crate) use keys::stored_idempotency_key;
+pub(crate) use keys::{fingerprint, stored_idempotency_key};
 use keys::{stored_unique_key, take_keys};
 
 mod options;
@@ -228,7 +228,7 @@ fn insert_all<C: Backend>(
     Ok(all)
 }
 
-fn new_job<J: Job>(job: &J, options: &EnqueueOptions) -> Result<NewJob, EnqueueError> {
+pub(crate) fn new_job<J: Job>(job: &J, options: &EnqueueOptions) -> Result<NewJob, EnqueueError> {
     let kind = J::KIND;
     let payload = serde_json::to_string(job).map_err(|source| EnqueueError::Serialize { kind, source })?;
     check_payload(kind, &payload)?;

@@ -42,6 +42,7 @@ pub trait Backend:
     + SweepStatements
     + WorkerStatements
     + InspectStatements
+    + ManageStatements
     + crate::migrate::Migrate
     + AsBackend<Connection = Self>
 {

@@ -1,4 +1,5 @@
-//! Maintenance: the sweep of expired leases and keys, and this process's row in the table of workers.
+//! Maintenance: the sweep of expired leases and keys, the purge of finished jobs, and this process's row in the table of
+//! workers.
 
 use std::time::{Duration, Instant};
 
@@ -10,21 +11,34 @@ use super::{Shared, Stop};
 use crate::backend::{Backend, Swept};
 use crate::events::JobInfo;
 use crate::inspect::State;
+use crate::manage::PURGE_CHUNK;
+use crate::settle::millis;
 
 /// Rows at the most in one sweep: a jump of the database's clock must not make one process take back everything at once.
 const SWEEP_LIMIT: i64 = 500;
 /// How long a sweep one by one may take: the heartbeat shares the connection.
 const ONE_BY_ONE: Duration = Duration::from_secs(1);
 const SHOW_EVERY: Duration = Duration::from_secs(10);
+const PURGE_EVERY: Duration = Duration::from_secs(10);
 
 /// Sweeps until the worker stops.
 pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) {
     let mut show_at = Instant::now();
+    let mut purge_at = Instant::now();
     loop {
         if Instant::now() >= show_at {
             show_at = Instant::now() + SHOW_EVERY;
             let _ = briefly(shared, |conn| conn.show_worker(&shared.schema, &shared.worker));
             let _ = briefly(shared, |conn| conn.sweep_keys(&shared.schema, SWEEP_LIMIT));
+        }
+        if Instant::now() >= purge_at {
+            // A backlog goes a chunk at a time, with the sweep in between.
+            let wait = if purge(shared) {
+                Duration::ZERO
+            } else {
+                spread(PURGE_EVERY)
+            };
+            purge_at = Instant::now() + wait;
         }
         let full = sweep(shared);
         let stop: &Stop = &shared.stop;
@@ -44,6 +58,27 @@ fn briefly<C: Backend, A, T>(
         .beats
         .lock()
         .run(|conn| conn.briefly(&shared.settings, statement))
+}
+
+/// Removes finished jobs whose time has passed, one chunk of each state; whether there may be more.
+fn purge<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) -> bool {
+    let mut more = false;
+    for (state, keep) in shared.retention.limits() {
+        let purged = briefly(shared, |conn| {
+            conn.purge(&shared.schema, state.as_str(), millis(keep), PURGE_CHUNK)
+        });
+        match purged {
+            Ok(rows) => {
+                if rows > 0 {
+                    log::debug!("purged {rows} {state} jobs");
+                }
+                more |= i64::try_from(rows) == Ok(PURGE_CHUNK);
+            }
+            Err(Failure::Refused(error)) => log::error!("{state} jobs cannot be purged: {error}"),
+            Err(Failure::Away) => return false,
+        }
+    }
+    more
 }
 
 /// One sweep; whether there may be more.

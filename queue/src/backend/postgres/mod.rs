@@ -21,8 +21,10 @@ mod commit;
 mod connect;
 mod conninfo;
 mod enqueue;
+#[macro_use]
 mod inspect;
 mod lease;
+mod manage;
 mod migrate;
 mod settle;
 mod sweep;

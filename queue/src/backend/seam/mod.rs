@@ -24,3 +24,6 @@ pub use workers::*;
 
 mod inspect;
 pub use inspect::*;
+
+mod manage;
+pub use manage::*;

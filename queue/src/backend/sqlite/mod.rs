@@ -9,8 +9,10 @@ mod claim;
 mod commit;
 mod connect;
 mod enqueue;
+#[macro_use]
 mod inspect;
 mod lease;
+mod manage;
 mod migrate;
 mod settle;
 mod sweep;
