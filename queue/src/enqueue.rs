@@ -216,7 +216,7 @@ fn insert_all<C: Backend>(
     written: &mut Vec<i64>,
 ) -> Result<Vec<Enqueued>, EnqueueError> {
     let keyed = has_keys(rows);
-    let mut all = Vec::with_capacity(rows.len());
+    let mut all: Vec<Enqueued> = Vec::with_capacity(rows.len());
     for chunk in rows.chunks(CHUNK) {
         let ids = conn.insert(&options.schema, chunk)?;
         written.extend(&ids);
@@ -224,6 +224,9 @@ fn insert_all<C: Backend>(
             true => all.extend(take_keys(conn, options, chunk, &ids)?),
             false => all.extend(ids.into_iter().map(|id| Enqueued::New { id })),
         }
+    }
+    for (row, _) in rows.iter().zip(&all).filter(|(_, answer)| answer.is_new()) {
+        crate::metrics::enqueued(&row.queue, row.kind);
     }
     Ok(all)
 }

@@ -183,6 +183,7 @@
 //! - `postgres`: runs on `diesel::PgConnection`, with the system's libpq.
 //! - `postgres-bundled`: the same with libpq compiled in, which speaks no TLS.
 //! - `progress`: [`Worker::progress_bar`].
+//! - `metrics`: counters, histograms and gauges; see [`metrics`].
 //! - `signals`: [`Worker::stop_on_signals`] and [`Running::run_until_signalled`].
 
 #![cfg_attr(
@@ -226,6 +227,8 @@ mod registry;
 mod commit;
 
 mod settle;
+
+pub mod metrics;
 
 mod events;
 pub use events::{Counts, Hooks, JobInfo};

@@ -30,6 +30,8 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) {
             show_at = Instant::now() + SHOW_EVERY;
             let _ = briefly(shared, |conn| conn.show_worker(&shared.schema, &shared.worker));
             let _ = briefly(shared, |conn| conn.sweep_keys(&shared.schema, SWEEP_LIMIT));
+            #[cfg(feature = "metrics")]
+            show_depths(shared);
         }
         if Instant::now() >= purge_at {
             // A backlog goes a chunk at a time, with the sweep in between.
@@ -58,6 +60,14 @@ fn briefly<C: Backend, A, T>(
         .beats
         .lock()
         .run(|conn| conn.briefly(&shared.settings, statement))
+}
+
+#[cfg(feature = "metrics")]
+fn show_depths<C: Backend, A>(shared: &Shared<C, A>) {
+    let depths = briefly(shared, |conn| {
+        conn.depths(&shared.schema, &shared.serves, crate::metrics::DEPTH_LIMIT)
+    });
+    depths.unwrap_or_default().iter().for_each(crate::metrics::depth);
 }
 
 /// Removes finished jobs whose time has passed, one chunk of each state; whether there may be more.
@@ -96,6 +106,11 @@ fn sweep<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) -> bool {
             attempt: row.attempt.unsigned_abs(),
             generation: row.generation,
         };
+        if row.begun {
+            shared
+                .reporter
+                .failed(&job, "lease expired", "the lease ran out without a heartbeat");
+        }
         shared.reporter.swept(&job, State::parse(&row.state));
     }
     if !swept.is_empty() {
