@@ -8,6 +8,7 @@ use syn::parse::{ParseStream, Parser};
 use syn::{Expr, ExprLit, ExprPath, ExprUnary, Lit, LitStr, Path, Token, UnOp, parenthesized, token};
 
 use crate::attr::FORMS;
+use crate::backoff::GivenBackoff;
 use crate::errors::Errors;
 
 /// One option as it is written.
@@ -39,6 +40,14 @@ impl Given {
         match self.value.literal() {
             Some(Lit::Str(text)) => Some(text.clone()),
             _ => self.wrong("text in quotes", errors),
+        }
+    }
+
+    pub(crate) fn backoff(self, errors: &mut Errors) -> Option<GivenBackoff> {
+        match (self.value.literal(), &self.value) {
+            (Some(Lit::Str(text)), _) => Some(GivenBackoff::Text(text.clone())),
+            (_, Value::Expr(Expr::Path(path))) => Some(GivenBackoff::Function(path.clone())),
+            _ => self.wrong("text in quotes or the path of a function", errors),
         }
     }
 

@@ -6,6 +6,7 @@ use syn::{DeriveInput, parse_macro_input};
 use crate::model::JobModel;
 
 mod attr;
+mod backoff;
 mod duration;
 mod errors;
 mod expand;
@@ -31,9 +32,10 @@ mod tests;
 /// | `queue` | the queue's name, 1 to 128 bytes | `"default"` |
 /// | `priority` | -32768 to 32767; larger ones are claimed first | 0 |
 /// | `max_attempts` | 1 to 1000000 | 20 |
-/// | `backoff` | `"fixed(30s)"`, `"linear(10s..5m)"` or `"exponential(1s..1h)"` | `"exponential(1s..1h)"` |
+/// | `backoff` | `"fixed(30s)"`, `"linear(10s..5m)"`, `"exponential(1s..1h)"` or `"list(1s, 10s, 1m)"`, each with `, jitter 20%` or without; or the path of a function | `"exponential(1s..1h)"` |
 /// | `lease` | a duration, `"1s"` to `"365d"` | `"60s"` |
 /// | `timeout` | a duration longer than 0 | none |
+/// | `expires` | a duration longer than 0: the age at which a job is discarded instead of run | none |
 /// | `unique` | `(by = "account, month")`: fields of the struct | any number of equal jobs |
 /// | `version` | 1 to 1000 | 1 |
 /// | `migrate` | a function that migrates older payloads; needs `version = 2` or more | refuses them |

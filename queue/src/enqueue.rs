@@ -10,6 +10,7 @@ use crate::backend::{Backend, NewJob};
 use crate::commit::depth;
 use crate::job::{Job, MAX_VERSION};
 use crate::name::{self, NameError};
+use crate::settle::millis;
 
 mod keys;
 #[cfg(feature = "sqlite")]
@@ -262,7 +263,7 @@ pub(crate) fn new_job<J: Job>(job: &J, options: &EnqueueOptions) -> Result<NewJo
         lease_ms: lease_ms.ok_or_else(out_of_range("lease", "1 ms to 365 days"))?,
         idempotency_key: options.idempotency_key.clone(),
         unique_key: job.unique_key().map(|key| stored_unique_key(kind, &key)),
-        expires_ms: None,
+        expires_ms: options.expires.or(J::EXPIRES).map(millis),
         limit_key: None,
         limit_rank: 0,
         batch_id: None,

@@ -21,7 +21,9 @@ mod commit;
 mod refusal;
 
 mod cancel;
+mod expiry;
 mod handler;
+mod retry;
 mod settle;
 mod sweep;
 

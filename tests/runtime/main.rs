@@ -6,6 +6,7 @@
 mod batch;
 mod cancel;
 mod events;
+mod expiry;
 mod heartbeat;
 mod kinds;
 mod pool;

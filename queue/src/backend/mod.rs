@@ -40,6 +40,7 @@ pub trait Backend:
     + CommitStatements
     + SettleStatements
     + SweepStatements
+    + ExpiryStatements
     + WorkerStatements
     + InspectStatements
     + ManageStatements

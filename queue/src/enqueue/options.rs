@@ -41,6 +41,7 @@ pub struct EnqueueOptions {
     pub(super) queue: Option<String>,
     pub(super) max_attempts: Option<u32>,
     pub(super) lease: Option<Duration>,
+    pub(super) expires: Option<Duration>,
     pub(super) idempotency_key: Option<String>,
     pub(super) remember_key: Option<Duration>,
     pub(super) schema: Schema,
@@ -101,6 +102,19 @@ impl EnqueueOptions {
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = Some(lease);
+        self
+    }
+
+    /// The age, counted from this enqueue by the database's clock, at which the job is discarded instead of run. A hundred
+    /// years at the most. Its delay counts, too: a job that may run after two hours and expires after one never runs.
+    ///
+    /// A job that is claimed too late is discarded with the reason "expired" before its handler begins; the claim counts
+    /// as an attempt, as every claim does. One that nobody claims (there is no worker for it, it waits for a retry, a
+    /// limit or other jobs) is discarded by the maintenance of any worker. An attempt that runs when the job expires goes
+    /// on, and may complete the job; another one does not begin.
+    #[must_use]
+    pub fn expires(mut self, age: Duration) -> Self {
+        self.expires = Some(age);
         self
     }
 

@@ -21,6 +21,7 @@ mod commit;
 mod connect;
 mod conninfo;
 mod enqueue;
+mod expiry;
 #[macro_use]
 mod inspect;
 mod lease;

@@ -19,6 +19,9 @@ pub use settle::*;
 mod sweep;
 pub use sweep::*;
 
+mod expiry;
+pub use expiry::*;
+
 mod workers;
 pub use workers::*;
 

@@ -9,6 +9,7 @@ mod claim;
 mod commit;
 mod connect;
 mod enqueue;
+mod expiry;
 #[macro_use]
 mod inspect;
 mod lease;
