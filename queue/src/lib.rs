@@ -234,6 +234,8 @@ pub use worker::{Progress, Running, ShutdownReport, StartError, Summary, Worker}
 
 pub mod inspect;
 
+pub mod manage;
+
 pub mod testing;
 
 mod sql;

@@ -8,6 +8,7 @@ mod cancel;
 mod events;
 mod heartbeat;
 mod kinds;
+mod pause;
 mod pool;
 mod prefetch;
 mod retries;

@@ -40,6 +40,7 @@ pub trait Backend:
     + CommitStatements
     + SettleStatements
     + SweepStatements
+    + PauseStatements
     + WorkerStatements
     + InspectStatements
     + crate::migrate::Migrate

@@ -24,6 +24,7 @@ mod enqueue;
 mod inspect;
 mod lease;
 mod migrate;
+mod pause;
 mod settle;
 mod sweep;
 mod workers;

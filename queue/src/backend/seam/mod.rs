@@ -19,6 +19,9 @@ pub use settle::*;
 mod sweep;
 pub use sweep::*;
 
+mod pause;
+pub use pause::*;
+
 mod workers;
 pub use workers::*;
 
