@@ -15,6 +15,7 @@ mod fence;
 mod found;
 mod lease;
 mod manage;
+mod pause;
 
 mod closure;
 mod commit;

@@ -9,6 +9,7 @@ mod events;
 mod expiry;
 mod heartbeat;
 mod kinds;
+mod pause;
 mod pool;
 mod prefetch;
 mod retention;

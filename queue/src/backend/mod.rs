@@ -41,6 +41,7 @@ pub trait Backend:
     + SettleStatements
     + SweepStatements
     + ExpiryStatements
+    + PauseStatements
     + WorkerStatements
     + InspectStatements
     + ManageStatements

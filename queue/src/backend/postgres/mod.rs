@@ -27,6 +27,7 @@ mod inspect;
 mod lease;
 mod manage;
 mod migrate;
+mod pause;
 mod settle;
 mod sweep;
 mod workers;

@@ -21,6 +21,8 @@ pub use sweep::*;
 
 mod expiry;
 pub use expiry::*;
+mod pause;
+pub use pause::*;
 
 mod workers;
 pub use workers::*;

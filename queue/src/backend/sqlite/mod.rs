@@ -15,6 +15,7 @@ mod inspect;
 mod lease;
 mod manage;
 mod migrate;
+mod pause;
 mod settle;
 mod sweep;
 #[cfg(test)]
