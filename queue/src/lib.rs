@@ -222,6 +222,8 @@ pub use handler::{Handler, JobError, Outcome};
 
 mod registry;
 
+mod results;
+
 mod commit;
 
 mod settle;

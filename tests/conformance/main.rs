@@ -25,5 +25,6 @@ mod settle;
 mod sweep;
 
 mod inspect;
+mod results;
 mod schema;
 mod testing;

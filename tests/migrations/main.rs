@@ -15,7 +15,15 @@ mod sql_enqueue;
 #[cfg(feature = "sqlite")]
 mod sqlite_locks;
 
+use leasehold::Backend;
+use leasehold::migrate::Migrations;
 use leasehold_tests::TestDb;
+
+/// The versions of all migrations, oldest first.
+fn versions<C: Backend>() -> Vec<String> {
+    let all = Migrations::new().sql::<C>();
+    all.into_iter().map(|migration| migration.version).collect()
+}
 
 /// What the database says of everything whose name begins with `leasehold`: two catalogs are equal when the tables are.
 fn catalog<Db: TestDb>(db: &mut Db) -> Vec<String> {

@@ -19,4 +19,5 @@ mod start;
 mod sweep;
 mod threads;
 mod timeout;
+mod wait;
 mod wake_up;

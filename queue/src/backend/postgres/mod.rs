@@ -24,6 +24,7 @@ mod enqueue;
 mod inspect;
 mod lease;
 mod migrate;
+mod results;
 mod settle;
 mod sweep;
 mod workers;

@@ -12,6 +12,7 @@ mod enqueue;
 mod inspect;
 mod lease;
 mod migrate;
+mod results;
 mod settle;
 mod sweep;
 #[cfg(test)]
