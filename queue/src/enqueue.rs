@@ -21,7 +21,8 @@ mod options;
 pub use options::EnqueueOptions;
 
 mod payload;
-use payload::{MAX_PAYLOAD_BYTES, MAX_PAYLOAD_DEPTH, check_payload};
+use payload::check_payload;
+pub(crate) use payload::{MAX_PAYLOAD_BYTES, MAX_PAYLOAD_DEPTH, Unstorable, check_json};
 
 /// Jobs in one statement.
 const CHUNK: usize = 1000;

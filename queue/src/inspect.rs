@@ -21,6 +21,12 @@
 //! # }
 //! ```
 
+mod results;
+pub use results::{ProgressRecord, ReadResultError, progress, result};
+
+mod wait;
+pub use wait::{WaitError, wait_for};
+
 use std::fmt;
 use std::time::{Duration, SystemTime};
 

@@ -224,6 +224,8 @@ pub use handler::{Handler, JobError, Outcome};
 
 mod registry;
 
+mod results;
+
 mod commit;
 
 mod settle;

@@ -29,5 +29,6 @@ mod settle;
 mod sweep;
 
 mod inspect;
+mod results;
 mod schema;
 mod testing;

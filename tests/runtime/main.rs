@@ -22,4 +22,5 @@ mod start;
 mod sweep;
 mod threads;
 mod timeout;
+mod wait;
 mod wake_up;

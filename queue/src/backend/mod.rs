@@ -38,6 +38,7 @@ pub trait Backend:
     + ClaimStatements
     + LeaseStatements
     + CommitStatements
+    + ResultStatements
     + SettleStatements
     + SweepStatements
     + ExpiryStatements

@@ -28,6 +28,7 @@ mod lease;
 mod manage;
 mod migrate;
 mod pause;
+mod results;
 mod settle;
 mod sweep;
 mod workers;

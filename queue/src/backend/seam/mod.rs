@@ -13,6 +13,9 @@ pub use lease::*;
 mod commit;
 pub use commit::*;
 
+mod results;
+pub use results::*;
+
 mod settle;
 pub use settle::*;
 

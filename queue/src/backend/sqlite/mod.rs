@@ -16,6 +16,7 @@ mod lease;
 mod manage;
 mod migrate;
 mod pause;
+mod results;
 mod settle;
 mod sweep;
 #[cfg(test)]

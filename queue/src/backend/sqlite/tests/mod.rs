@@ -151,7 +151,7 @@ impl<'a> OneConnection<'a> {
     fn commit(
         &mut self,
         held: &Held,
-        writes: impl FnMut(&mut SqliteConnection) -> Result<(), JobError>,
+        mut writes: impl FnMut(&mut SqliteConnection) -> Result<(), JobError>,
     ) -> Result<(), JobError> {
         self.broken = false;
         Commit {
@@ -160,7 +160,7 @@ impl<'a> OneConnection<'a> {
             isolation: None,
             tries: 1,
         }
-        .run(self, writes)
+        .run(self, |tx| writes(tx).map(|()| None))
     }
 }
 
