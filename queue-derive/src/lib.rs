@@ -6,11 +6,15 @@ use syn::{DeriveInput, parse_macro_input};
 use crate::model::JobModel;
 
 mod attr;
+#[cfg(feature = "schedules")]
+#[allow(unreachable_pub, reason = "the library publishes its error")]
+mod cron;
 mod duration;
 mod errors;
 mod expand;
 mod given;
 mod model;
+mod schedule;
 #[cfg(test)]
 mod tests;
 
@@ -35,6 +39,7 @@ mod tests;
 /// | `lease` | a duration, `"1s"` to `"365d"` | `"60s"` |
 /// | `timeout` | a duration longer than 0 | none |
 /// | `unique` | `(by = "account, month")`: fields of the struct | any number of equal jobs |
+/// | `schedule` | `(cron = "0 3 * * *", zone = "Europe/Berlin", missed = "run once", name = "nightly", payload = function)` | none |
 /// | `version` | 1 to 1000 | 1 |
 /// | `migrate` | a function that migrates older payloads; needs `version = 2` or more | refuses them |
 /// | `crate` | where leasehold is, for those who re-export it | `::leasehold` |

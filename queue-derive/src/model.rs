@@ -11,6 +11,7 @@ use crate::attr::{Attributes, is_job};
 use crate::duration::{self, DAY};
 use crate::errors::Errors;
 use crate::given::Number;
+use crate::schedule::Schedule;
 
 /// A job type without a mistake. What is `None` or empty stays as the trait has it.
 pub(crate) struct JobModel {
@@ -26,6 +27,7 @@ pub(crate) struct JobModel {
     pub(crate) timeout: Option<u64>,
     pub(crate) backoff: Option<Backoff>,
     pub(crate) unique: Vec<UniqueField>,
+    pub(crate) schedule: Option<Schedule>,
     pub(crate) migrate: Option<ExprPath>,
 }
 
@@ -87,6 +89,7 @@ impl JobModel {
                 timeout,
                 backoff,
                 unique,
+                schedule: given.schedule,
                 migrate: given.migrate,
             }),
             (kind, error) => Err(Refused {
@@ -151,7 +154,7 @@ fn check_migrate(given: &Attributes, errors: &mut Errors) {
 }
 
 /// Kinds and queues show up in logs, reports and terminals, where such characters could make one look like another.
-fn name(key: &str, given: Option<LitStr>, errors: &mut Errors) -> Option<LitStr> {
+pub(crate) fn name(key: &str, given: Option<LitStr>, errors: &mut Errors) -> Option<LitStr> {
     let given = given?;
     let text = given.value();
     // The same set as in the library's `name.rs`.
@@ -238,7 +241,7 @@ fn parse_backoff(text: &str) -> Result<Backoff, String> {
     }
 }
 
-fn checked<T, E: Display>(given: LitStr, errors: &mut Errors, parse: impl FnOnce(&str) -> Result<T, E>) -> Option<T> {
+pub(crate) fn checked<T, E: Display>(given: LitStr, errors: &mut Errors, parse: impl FnOnce(&str) -> Result<T, E>) -> Option<T> {
     parse(&given.value())
         .map_err(|message| errors.push(&given, message))
         .ok()

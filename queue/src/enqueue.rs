@@ -228,7 +228,7 @@ fn insert_all<C: Backend>(
     Ok(all)
 }
 
-fn new_job<J: Job>(job: &J, options: &EnqueueOptions) -> Result<NewJob, EnqueueError> {
+pub(crate) fn new_job<J: Job>(job: &J, options: &EnqueueOptions) -> Result<NewJob, EnqueueError> {
     let kind = J::KIND;
     let payload = serde_json::to_string(job).map_err(|source| EnqueueError::Serialize { kind, source })?;
     check_payload(kind, &payload)?;
@@ -247,7 +247,7 @@ fn new_job<J: Job>(job: &J, options: &EnqueueOptions) -> Result<NewJob, EnqueueE
         .filter(|ms| (1..=31_536_000_000).contains(ms));
     Ok(NewJob {
         queue: queue.to_owned(),
-        kind,
+        kind: kind.into(),
         version: i32::try_from(J::VERSION)
             .ok()
             .filter(|_| (1..=MAX_VERSION).contains(&J::VERSION))

@@ -87,6 +87,9 @@ pub trait Hooks: Send + Sync + 'static {
     fn released(&self, job: &JobInfo<'_>) {}
     /// An expired lease was taken back; `state` is what the job is now: ready, discarded or cancelled.
     fn swept(&self, job: &JobInfo<'_>, state: State) {}
+    /// A schedule enqueued its job.
+    #[cfg(feature = "schedules")]
+    fn fired(&self, fire: &crate::schedule::FireInfo<'_>) {}
 }
 
 /// How many jobs ended in which way in this process.
@@ -228,6 +231,12 @@ impl Reporter {
             _ => {}
         }
         self.hook(|hooks| hooks.swept(job, state));
+    }
+
+    #[cfg(feature = "schedules")]
+    pub(crate) fn fired(&self, fire: &crate::schedule::FireInfo<'_>) {
+        log::info!("fired {fire}");
+        self.hook(|hooks| hooks.fired(fire));
     }
 }
 

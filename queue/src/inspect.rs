@@ -182,7 +182,7 @@ impl From<ErrorRow> for ErrorRecord {
     }
 }
 
-fn time(ms: i64) -> SystemTime {
+pub(crate) fn time(ms: i64) -> SystemTime {
     let distance = Duration::from_millis(ms.unsigned_abs());
     if ms >= 0 {
         SystemTime::UNIX_EPOCH + distance

@@ -40,6 +40,8 @@ pub trait Backend:
     + CommitStatements
     + SettleStatements
     + SweepStatements
+    + ScheduleStatements
+    + FireStatements
     + WorkerStatements
     + InspectStatements
     + crate::migrate::Migrate

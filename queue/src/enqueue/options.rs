@@ -126,6 +126,12 @@ impl EnqueueOptions {
         self
     }
 
+    /// Whether they say what only one job can have: its time, or its key.
+    #[cfg(feature = "schedules")]
+    pub(crate) fn is_for_one_job(&self) -> bool {
+        self.run_at.is_some() || self.delay.is_some() || self.idempotency_key.is_some()
+    }
+
     pub(super) fn run_at_ms(&self) -> Result<RunAt, EnqueueError> {
         const LATEST_MS: i64 = 253_402_300_799_000; // the end of the year 9999
         let out_of_range = || EnqueueError::RunAt;

@@ -45,11 +45,18 @@ struct Minimum {
 }
 
 impl Migrate for PgConnection {
-    const MIGRATIONS: &'static [Script] = &[Script {
-        name: "0001_jobs",
-        up: include_str!("../../../migrations/postgres/0001_jobs/up.sql"),
-        down: include_str!("../../../migrations/postgres/0001_jobs/down.sql"),
-    }];
+    const MIGRATIONS: &'static [Script] = &[
+        Script {
+            name: "0001_jobs",
+            up: include_str!("../../../migrations/postgres/0001_jobs/up.sql"),
+            down: include_str!("../../../migrations/postgres/0001_jobs/down.sql"),
+        },
+        Script {
+            name: "0002_schedules",
+            up: include_str!("../../../migrations/postgres/0002_schedules/up.sql"),
+            down: include_str!("../../../migrations/postgres/0002_schedules/down.sql"),
+        },
+    ];
 
     const LEDGER: &'static str = "leasehold.migrations";
 

@@ -16,11 +16,14 @@ use crate::sql::{Bind, bind};
 
 #[macro_use]
 mod texts;
+#[macro_use]
+mod schedule;
 mod claim;
 mod commit;
 mod connect;
 mod conninfo;
 mod enqueue;
+mod fire;
 mod inspect;
 mod lease;
 mod migrate;

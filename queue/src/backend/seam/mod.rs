@@ -19,6 +19,12 @@ pub use settle::*;
 mod sweep;
 pub use sweep::*;
 
+mod schedule;
+pub use schedule::*;
+
+mod fire;
+pub use fire::*;
+
 mod workers;
 pub use workers::*;
 

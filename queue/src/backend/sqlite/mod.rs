@@ -5,10 +5,13 @@
 //! lock was taken. The fence is named in every write all the same: an older file may have been put back, and the two
 //! backends shall read alike.
 
+#[macro_use]
+mod schedule;
 mod claim;
 mod commit;
 mod connect;
 mod enqueue;
+mod fire;
 mod inspect;
 mod lease;
 mod migrate;
