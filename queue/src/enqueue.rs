@@ -13,7 +13,7 @@ use crate::name::{self, NameError};
 
 mod keys;
 #[cfg(feature = "sqlite")]
-pub(crate) use keys::stored_idempotency_key;
+pub(crate) use keys::{fingerprint, stored_idempotency_key};
 use keys::{stored_unique_key, take_keys};
 
 mod options;

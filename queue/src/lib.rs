@@ -44,6 +44,7 @@
 //! | run it | [`Handler`], [`LeaseGuard`], [`Receipt`], [`Outcome`], [`JobError`], [`Refusal`], [`LeaseWatch`] |
 //! | run many | [`Worker`], [`Running`], [`ShutdownReport`], [`Summary`], [`Progress`] |
 //! | see what happens | [`Hooks`], [`Counts`], [`JobInfo`], [`inspect`] |
+//! | cancel, requeue, edit and purge by hand | [`manage`] |
 //! | test it | [`testing`], [`assert_enqueued!`] |
 //!
 //! # Create the tables
@@ -164,7 +165,7 @@
 //! # Look
 //!
 //! Each event is one line of the `log` crate and a call of [`Hooks`]; how jobs ended is counted in [`Counts`]. [`inspect`] shows jobs with
-//! their errors, counts them, and cancels them.
+//! their errors and counts them; [`manage`] cancels, requeues, edits and purges them.
 //!
 //! # Test
 //!
@@ -236,6 +237,8 @@ pub use worker::{Progress, Running, ShutdownReport, StartError, Summary, Worker}
 pub mod schedule;
 
 pub mod inspect;
+
+pub mod manage;
 
 pub mod testing;
 

@@ -188,7 +188,7 @@ conformance!(
             let lease = from_now(db, "leasehold.jobs", "lease_until", "state = 'running'");
             assert!(is_about(lease, Duration::from_secs(90)), "{lease:?}");
             let kept_after = kept(db, "leasehold.jobs", id).unwrap();
-            let payload_and_times = |kept: &str| kept.split('|').take(12).map(str::to_owned).collect::<Vec<_>>();
+            let payload_and_times = |kept: &str| kept.split('|').take(15).map(str::to_owned).collect::<Vec<_>>();
             assert_eq!(payload_and_times(&kept_after), payload_and_times(&kept_before));
             assert!(claim_served(&mut conn, &serves, 10).0.is_empty());
             let fence = fence_of(row, request.lease_token);

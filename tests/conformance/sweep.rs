@@ -100,7 +100,7 @@ conformance!(
         let begun = expired(db, &mut conn, 1, true)[0];
         let prefetched = expired(db, &mut conn, 1, false)[0];
         for id in [begun.id, prefetched.id] {
-            assert_eq!(conn.request_cancel(&default_schema(), id).unwrap(), 1);
+            assert_eq!(conn.request_cancel(&default_schema(), &[id]).unwrap(), [id]);
         }
         // That its attempts are used up makes it no failure: it was to stop.
         db.sql("UPDATE leasehold.jobs SET max_attempts = 1");

@@ -10,6 +10,7 @@ mod heartbeat;
 mod kinds;
 mod pool;
 mod prefetch;
+mod retention;
 mod retries;
 mod shutdown;
 mod signals;

@@ -44,6 +44,7 @@ pub trait Backend:
     + FireStatements
     + WorkerStatements
     + InspectStatements
+    + ManageStatements
     + crate::migrate::Migrate
     + AsBackend<Connection = Self>
 {

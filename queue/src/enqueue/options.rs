@@ -132,6 +132,17 @@ impl EnqueueOptions {
         self.run_at.is_some() || self.delay.is_some() || self.idempotency_key.is_some()
     }
 
+    /// The priority, if one is set.
+    pub(crate) fn chosen_priority(&self) -> Option<i16> {
+        self.priority
+    }
+
+    /// The run time, if one is set.
+    pub(crate) fn chosen_run_at(&self) -> Result<Option<RunAt>, EnqueueError> {
+        let chosen = self.run_at.is_some() || self.delay.is_some();
+        chosen.then(|| self.run_at_ms()).transpose()
+    }
+
     pub(super) fn run_at_ms(&self) -> Result<RunAt, EnqueueError> {
         const LATEST_MS: i64 = 253_402_300_799_000; // the end of the year 9999
         let out_of_range = || EnqueueError::RunAt;

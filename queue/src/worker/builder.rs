@@ -17,6 +17,7 @@ use super::{Locked, Shared, Stop};
 use crate::backend::{Backend, ConnectionSettings, ServerError, WorkerRow};
 use crate::events::{Hooks, Reporter};
 use crate::handler::Handler;
+use crate::manage::Retention;
 use crate::migrate::MigrateError;
 use crate::name::{self, NameError};
 use crate::registry::{Registry, RegistryError};
@@ -58,6 +59,7 @@ pub struct Worker<C: Backend, A> {
     pub(super) queues: Vec<String>,
     pub(super) poll: Duration,
     pub(super) sweep_every: Duration,
+    pub(super) retention: Retention,
     pub(super) hooks: Option<Box<dyn Hooks>>,
     pub(super) allow_unsafe_server: bool,
     pub(super) batch: bool,
@@ -119,6 +121,7 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
             queues: Vec::new(),
             poll: Duration::from_secs(1),
             sweep_every: Duration::from_secs(1),
+            retention: Retention::default(),
             hooks: None,
             allow_unsafe_server: false,
             batch: false,
@@ -216,6 +219,13 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
         self
     }
 
+    /// How long finished jobs are kept; see [`Retention`] for the default. Where workers differ, the shortest time counts.
+    #[must_use]
+    pub fn retention(mut self, retention: Retention) -> Self {
+        self.retention = retention;
+        self
+    }
+
     /// A pooler in transaction mode sits between: nothing is set for the session, no statement is kept prepared, and
     /// wake-ups come by polling.
     #[must_use]
@@ -262,8 +272,8 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
         crate::schedule::define_all(&mut conn, &self.schema, &self.schedules)?;
         drop(conn);
         let (wake, wakes) = bounded(1);
-        crate::wake::register(wake.clone());
         let shared = Arc::new(self.share(wake)?);
+        crate::wake::register(shared.wake.clone(), shared.cancels.0.clone());
         Running::start(shared, wakes)
     }
 
@@ -298,6 +308,7 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
             unbatched: self.unbatched,
             poll: self.poll,
             sweep_every: self.sweep_every,
+            retention: self.retention,
             batch: self.batch,
             leases: Leases::new(),
             unbegun: Locked::new(Vec::new()),
@@ -305,6 +316,7 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
             alive: AtomicUsize::new(0),
             stop: Stop::new(),
             wake,
+            cancels: bounded(1),
             look: Look::default(),
         })
     }

@@ -1,4 +1,5 @@
-//! Maintenance: the sweep of expired leases and keys, schedules, and this process's row in the table of workers.
+//! Maintenance: the sweep of expired leases and keys, the purge of finished jobs, schedules, and this process's row in the
+//! table of workers.
 
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,8 @@ use super::{Shared, Stop};
 use crate::backend::{Backend, Swept};
 use crate::events::JobInfo;
 use crate::inspect::State;
+use crate::manage::PURGE_CHUNK;
+use crate::settle::millis;
 
 /// Rows at the most in one sweep: a jump of the database's clock must not make one process take back everything at once.
 const SWEEP_LIMIT: i64 = 500;
@@ -18,12 +21,14 @@ const ONE_BY_ONE: Duration = Duration::from_secs(1);
 const SHOW_EVERY: Duration = Duration::from_secs(10);
 /// How long records of fires are kept: 30 days.
 const KEEP_FIRES_MS: i64 = 30 * 24 * 3600 * 1000;
+const PURGE_EVERY: Duration = Duration::from_secs(10);
 
 /// Sweeps until the worker stops.
 pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) {
     let mut show_at = Instant::now();
     #[cfg(feature = "schedules")]
     let mut schedules = super::schedules::Schedules::default();
+    let mut purge_at = Instant::now();
     loop {
         if Instant::now() >= show_at {
             show_at = Instant::now() + SHOW_EVERY;
@@ -32,6 +37,15 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) {
             let _ = briefly(shared, |conn| {
                 conn.sweep_fires(&shared.schema, KEEP_FIRES_MS, SWEEP_LIMIT)
             });
+        }
+        if Instant::now() >= purge_at {
+            // A backlog goes a chunk at a time, with the sweep in between.
+            let wait = if purge(shared) {
+                Duration::ZERO
+            } else {
+                spread(PURGE_EVERY)
+            };
+            purge_at = Instant::now() + wait;
         }
         let full = sweep(shared);
         let wait = spread(if full { shared.sweep_every / 10 } else { shared.sweep_every });
@@ -54,6 +68,27 @@ pub(super) fn briefly<C: Backend, A, T>(
         .beats
         .lock()
         .run(|conn| conn.briefly(&shared.settings, statement))
+}
+
+/// Removes finished jobs whose time has passed, one chunk of each state; whether there may be more.
+fn purge<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) -> bool {
+    let mut more = false;
+    for (state, keep) in shared.retention.limits() {
+        let purged = briefly(shared, |conn| {
+            conn.purge(&shared.schema, state.as_str(), millis(keep), PURGE_CHUNK)
+        });
+        match purged {
+            Ok(rows) => {
+                if rows > 0 {
+                    log::debug!("purged {rows} {state} jobs");
+                }
+                more |= i64::try_from(rows) == Ok(PURGE_CHUNK);
+            }
+            Err(Failure::Refused(error)) => log::error!("{state} jobs cannot be purged: {error}"),
+            Err(Failure::Away) => return false,
+        }
+    }
+    more
 }
 
 /// One sweep; whether there may be more.

@@ -22,6 +22,7 @@ use diesel::r2d2::{ConnectionManager, Pool};
 use crate::backend::{Backend, ConnectionSettings, Served, WorkerRow};
 use crate::events::Reporter;
 use crate::lease::Held;
+use crate::manage::Retention;
 use crate::registry::Registry;
 use crate::schema::Schema;
 use crate::settle::Settlement;
@@ -76,6 +77,7 @@ pub(crate) struct Shared<C: Backend, A> {
     unbatched: bool,
     poll: Duration,
     sweep_every: Duration,
+    retention: Retention,
     /// Whether somebody waits for the queue to be empty: then the claimer looks after every settlement.
     batch: bool,
     reporter: Reporter,
@@ -90,6 +92,8 @@ pub(crate) struct Shared<C: Backend, A> {
     alive: AtomicUsize,
     stop: Stop,
     wake: Sender<()>,
+    /// Makes the heartbeat ask at once: somebody has cancelled running jobs.
+    cancels: (Sender<()>, Receiver<()>),
     look: batch::Look,
 }
 

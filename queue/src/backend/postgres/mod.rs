@@ -24,8 +24,10 @@ mod connect;
 mod conninfo;
 mod enqueue;
 mod fire;
+#[macro_use]
 mod inspect;
 mod lease;
+mod manage;
 mod migrate;
 mod settle;
 mod sweep;

@@ -30,3 +30,6 @@ pub use workers::*;
 
 mod inspect;
 pub use inspect::*;
+
+mod manage;
+pub use manage::*;

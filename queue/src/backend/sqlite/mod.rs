@@ -12,8 +12,10 @@ mod commit;
 mod connect;
 mod enqueue;
 mod fire;
+#[macro_use]
 mod inspect;
 mod lease;
+mod manage;
 mod migrate;
 mod settle;
 mod sweep;
