@@ -141,7 +141,10 @@ fn unique_key(fields: &[UniqueField], krate: &Path) -> Option<TokenStream> {
 
 fn schedule(given: &Schedule, krate: &Path) -> TokenStream {
     let Schedule { at, cron, .. } = given;
-    let name = given.name.as_ref().map_or_else(|| quote!(Self::KIND), |name| quote!(#name));
+    let name = given
+        .name
+        .as_ref()
+        .map_or_else(|| quote!(Self::KIND), |name| quote!(#name));
     let zone = given.zone.as_ref().map(|zone| quote!(.zone(#zone)));
     let missed = given.missed.as_ref().map(|missed| {
         let missed = match missed {

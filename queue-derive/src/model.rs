@@ -241,7 +241,11 @@ fn parse_backoff(text: &str) -> Result<Backoff, String> {
     }
 }
 
-pub(crate) fn checked<T, E: Display>(given: LitStr, errors: &mut Errors, parse: impl FnOnce(&str) -> Result<T, E>) -> Option<T> {
+pub(crate) fn checked<T, E: Display>(
+    given: LitStr,
+    errors: &mut Errors,
+    parse: impl FnOnce(&str) -> Result<T, E>,
+) -> Option<T> {
     parse(&given.value())
         .map_err(|message| errors.push(&given, message))
         .ok()

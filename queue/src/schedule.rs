@@ -87,8 +87,8 @@ pub(crate) use manage::define_all;
 pub use manage::{DefinedBy, ScheduleRecord, change, find, list, pause, put, remove, resume};
 
 mod fire;
-pub(crate) use fire::{Batch, ScheduleRevision, fire_batch};
 pub use fire::FireInfo;
+pub(crate) use fire::{Batch, Fired, ScheduleRevision, fire_batch};
 
 /// A cron schedule of jobs; see the [module](self).
 ///

@@ -25,6 +25,8 @@ mod handler;
 mod settle;
 mod sweep;
 
+mod fires;
 mod inspect;
+mod schedules;
 mod schema;
 mod testing;

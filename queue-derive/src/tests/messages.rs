@@ -256,9 +256,15 @@ fn a_schedule_has_a_cron_text_that_means_something() {
         (r#"cron = "@daily", missed = "run all(1001)""#, "is none of \"skip\""),
         (r#"cron = "@daily", missed = "sometimes""#, "is none of \"skip\""),
         (r#"cron = "@daily", name = """#, "`name` must have 1 to 128 bytes"),
-        (r#"cron = "@daily", payload = "x""#, "the path of a function, as in `payload = tonight`"),
+        (
+            r#"cron = "@daily", payload = "x""#,
+            "the path of a function, as in `payload = tonight`",
+        ),
         (r#"cron = "@daily", cron = "@hourly""#, "`cron` is given twice"),
-        (r#"cron = "@daily", every = "1h""#, "those of `schedule` are `cron`, `zone`, `missed`, `name`, `payload`"),
+        (
+            r#"cron = "@daily", every = "1h""#,
+            "those of `schedule` are `cron`, `zone`, `missed`, `name`, `payload`",
+        ),
     ] {
         let wrong: TokenStream = wrong.parse().expect("tokens");
         assert_messages(

@@ -16,7 +16,14 @@ const NICKNAMES: [(&str, &str); 6] = [
     ("@daily", "0 0 * * *"),
     ("@hourly", "0 * * * *"),
 ];
-const FIELDS: [&str; 6] = ["second", "minute", "hour", "day of the month", "month", "day of the week"];
+const FIELDS: [&str; 6] = [
+    "second",
+    "minute",
+    "hour",
+    "day of the month",
+    "month",
+    "day of the week",
+];
 const MONTHS: [&str; 12] = [
     "JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC",
 ];
@@ -107,7 +114,10 @@ pub(crate) fn parse(text: &str) -> Result<Pattern, CronError> {
         }
     }
     let parser = CronParser::builder().seconds(Seconds::Optional).year(Year::Disallowed);
-    let cron = parser.build().parse(&fields.join(" ")).map_err(|error| refused(&error))?;
+    let cron = parser
+        .build()
+        .parse(&fields.join(" "))
+        .map_err(|error| refused(&error))?;
     if !has_a_day(&cron) {
         return Err(CronError::Never);
     }
@@ -212,7 +222,11 @@ mod tests {
         ] {
             assert_eq!(parse(text).unwrap_err(), CronError::Never, "{text}");
         }
-        assert!(begun.elapsed() < std::time::Duration::from_secs(30), "{:?}", begun.elapsed());
+        assert!(
+            begun.elapsed() < std::time::Duration::from_secs(30),
+            "{:?}",
+            begun.elapsed()
+        );
     }
 
     #[test]

@@ -145,7 +145,11 @@ fn fire_locked<C: Backend>(
         batch.fired.push(Fired { fire, job_id, is_new });
     }
     if !batch.fired.is_empty() {
-        let fires: Vec<(Fire, i64)> = batch.fired.iter().map(|fired| (fired.fire.clone(), fired.job_id)).collect();
+        let fires: Vec<(Fire, i64)> = batch
+            .fired
+            .iter()
+            .map(|fired| (fired.fire.clone(), fired.job_id))
+            .collect();
         conn.add_fires(schema, &fires)?;
     }
     if conn.advance(schema, &steps)? != steps.len() {

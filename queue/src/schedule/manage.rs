@@ -271,7 +271,10 @@ fn define_by_code<C: Backend>(
             Some(row) => replace(conn, schema, definition, times, CODE, &row)?,
         };
         if let Some(revision) = written {
-            log::info!("schedule {:?} was defined by code, revision {revision}", definition.name);
+            log::info!(
+                "schedule {:?} was defined by code, revision {revision}",
+                definition.name
+            );
             return Ok(());
         }
     }

@@ -28,7 +28,9 @@ impl Times {
             text: cron.to_owned(),
             source,
         })?;
-        let zone = zone.parse().map_err(|_| ScheduleError::Zone { zone: zone.to_owned() })?;
+        let zone = zone
+            .parse()
+            .map_err(|_| ScheduleError::Zone { zone: zone.to_owned() })?;
         Ok(Self { cron, zone, is_named })
     }
 

@@ -48,7 +48,11 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) {
             purge_at = Instant::now() + wait;
         }
         let full = sweep(shared);
-        let wait = spread(if full { shared.sweep_every / 10 } else { shared.sweep_every });
+        let wait = spread(if full {
+            shared.sweep_every / 10
+        } else {
+            shared.sweep_every
+        });
         #[cfg(feature = "schedules")]
         let wait = schedules.fire(shared).map_or(wait, |next| next.min(wait));
         let stop: &Stop = &shared.stop;

@@ -16,11 +16,20 @@ macro_rules! schedule_columns {
     };
 }
 
-const CLOCK: &str = "SELECT pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint AS now_ms";
+const CLOCK: &str =
+    "SELECT pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint AS now_ms";
 
-const SCHEDULES: &str = concat!("SELECT ", schedule_columns!(), " FROM leasehold.schedules ORDER BY name");
+const SCHEDULES: &str = concat!(
+    "SELECT ",
+    schedule_columns!(),
+    " FROM leasehold.schedules ORDER BY name"
+);
 
-const SCHEDULE: &str = concat!("SELECT ", schedule_columns!(), " FROM leasehold.schedules WHERE name = $1");
+const SCHEDULE: &str = concat!(
+    "SELECT ",
+    schedule_columns!(),
+    " FROM leasehold.schedules WHERE name = $1"
+);
 
 const ADD_SCHEDULE: &str = "
     INSERT INTO leasehold.schedules (name, cron, zone, missed, kind, version, payload, queue, priority, max_attempts, lease_ms,

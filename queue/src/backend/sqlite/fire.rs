@@ -86,7 +86,15 @@ impl FireStatements for SqliteConnection {
         let steps = json(
             &steps
                 .iter()
-                .map(|step| (&step.name, step.revision, step.was_at_ms, step.next_at_ms, step.last_at_ms))
+                .map(|step| {
+                    (
+                        &step.name,
+                        step.revision,
+                        step.was_at_ms,
+                        step.next_at_ms,
+                        step.last_at_ms,
+                    )
+                })
                 .collect::<Vec<_>>(),
         )?;
         write(self, |conn, _| {

@@ -17,9 +17,17 @@ macro_rules! schedule_columns {
     };
 }
 
-const SCHEDULES: &str = concat!("SELECT ", schedule_columns!(), " FROM leasehold_schedules ORDER BY name");
+const SCHEDULES: &str = concat!(
+    "SELECT ",
+    schedule_columns!(),
+    " FROM leasehold_schedules ORDER BY name"
+);
 
-const SCHEDULE: &str = concat!("SELECT ", schedule_columns!(), " FROM leasehold_schedules WHERE name = $2");
+const SCHEDULE: &str = concat!(
+    "SELECT ",
+    schedule_columns!(),
+    " FROM leasehold_schedules WHERE name = $2"
+);
 
 /// `WHERE true`, or the parser would take `ON CONFLICT` for a join's condition.
 const ADD_SCHEDULE: &str = "

@@ -33,7 +33,13 @@ fn fires(cron: &str, zone: &str, from: &str, to: &str) -> Vec<String> {
 /// On 30 March 2025 the clocks of Berlin went from 2:00 to 3:00, at 1:00 UTC.
 #[test]
 fn a_named_time_in_a_gap_comes_once_when_the_clock_goes_on() {
-    for cron in ["30 2 * * *", "0 2 * * *", "59 59 2 * * *", "0,30 2 * * *", "0 2,3 * * *"] {
+    for cron in [
+        "30 2 * * *",
+        "0 2 * * *",
+        "59 59 2 * * *",
+        "0,30 2 * * *",
+        "0 2,3 * * *",
+    ] {
         assert_eq!(
             fires(cron, "Europe/Berlin", "2025-03-30 00:00", "2025-03-30 02:00"),
             ["30 01:00"],
@@ -59,7 +65,11 @@ fn a_named_time_in_a_gap_comes_once_when_the_clock_goes_on() {
 /// On 26 October 2025 the clocks of Berlin went from 3:00 back to 2:00, at 1:00 UTC.
 #[test]
 fn a_named_time_in_a_fold_comes_once_the_first_time() {
-    for (cron, at) in [("30 2 * * *", "26 00:30"), ("0 2 * * *", "26 00:00"), ("59 2 * * *", "26 00:59")] {
+    for (cron, at) in [
+        ("30 2 * * *", "26 00:30"),
+        ("0 2 * * *", "26 00:00"),
+        ("59 2 * * *", "26 00:59"),
+    ] {
         assert_eq!(
             fires(cron, "Europe/Berlin", "2025-10-25 12:00", "2025-10-26 12:00"),
             [at],
@@ -67,7 +77,12 @@ fn a_named_time_in_a_fold_comes_once_the_first_time() {
         );
     }
     assert_eq!(
-        fires("15,45 1,14 * * *", "America/New_York", "2025-11-02 04:00", "2025-11-03 04:00"),
+        fires(
+            "15,45 1,14 * * *",
+            "America/New_York",
+            "2025-11-02 04:00",
+            "2025-11-03 04:00"
+        ),
         ["02 05:15", "02 05:45", "02 19:15", "02 19:45"]
     );
     // From an instant inside of the second hour.
@@ -92,7 +107,12 @@ fn an_interval_goes_by_what_the_clock_shows() {
         ["26 00:00", "26 00:30", "26 01:00", "26 01:30"]
     );
     assert_eq!(
-        fires("0 1-2 * * *", "America/New_York", "2025-11-02 00:00", "2025-11-03 00:00"),
+        fires(
+            "0 1-2 * * *",
+            "America/New_York",
+            "2025-11-02 00:00",
+            "2025-11-03 00:00"
+        ),
         ["02 05:00", "02 06:00", "02 07:00"]
     );
 }
@@ -100,7 +120,13 @@ fn an_interval_goes_by_what_the_clock_shows() {
 /// An interval is what a clock on the wall would do that looks at each minute.
 #[test]
 fn an_interval_comes_at_every_minute_that_the_clock_shows_and_no_other() {
-    for zone in ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Casablanca", "UTC"] {
+    for zone in [
+        "Europe/Berlin",
+        "America/New_York",
+        "Australia/Lord_Howe",
+        "Africa/Casablanca",
+        "UTC",
+    ] {
         for (cron, matches) in [
             ("*/7 * * * *", (|h, m| m % 7 == 0 && h < 24) as fn(u32, u32) -> bool),
             ("10-20 1-3 * * *", |h, m| (10..=20).contains(&m) && (1..=3).contains(&h)),
@@ -156,6 +182,12 @@ fn an_instant_between_two_seconds_belongs_to_the_earlier() {
     assert_eq!(every.until(1_999), Some(1_000));
     assert_eq!(every.until(1_000), Some(1_000));
     let named = times("0 0 * * *", "UTC");
-    assert_eq!((named.until(DAY_MS), named.after(DAY_MS - 1)), (Some(DAY_MS), Some(DAY_MS)));
-    assert_eq!(times("0 0 29 2 *", "UTC").after(utc("2096-03-01 00:00")), Some(utc("2104-02-29 00:00")));
+    assert_eq!(
+        (named.until(DAY_MS), named.after(DAY_MS - 1)),
+        (Some(DAY_MS), Some(DAY_MS))
+    );
+    assert_eq!(
+        times("0 0 29 2 *", "UTC").after(utc("2096-03-01 00:00")),
+        Some(utc("2104-02-29 00:00"))
+    );
 }
