@@ -7,6 +7,7 @@ use syn::{Data, DeriveInput, ExprPath, Path};
 
 use crate::backoff::{Backoff, Shape};
 use crate::model::{JobModel, Refused, UniqueField};
+use crate::schedule::{Missed, Schedule};
 
 /// `allow(deprecated)` is for types and fields on their way out: to derive for one is not to use it.
 pub(crate) fn job(model: &JobModel) -> TokenStream {
@@ -38,6 +39,7 @@ pub(crate) fn job(model: &JobModel) -> TokenStream {
     let expires = optional(format_ident!("EXPIRES"), model.expires);
     let backoff = model.backoff.as_ref().map(|shape| backoff(shape, krate));
     let unique_key = unique_key(&model.unique, krate);
+    let schedule = model.schedule.as_ref().map(|given| schedule(given, krate));
     let migrate = model.migrate.as_ref().map(|path| migrate(path, krate));
     quote! {
         const _: () = {
@@ -54,6 +56,7 @@ pub(crate) fn job(model: &JobModel) -> TokenStream {
                 #expires
                 #backoff
                 #unique_key
+                #schedule
                 #migrate
             }
         };
@@ -146,6 +149,34 @@ fn unique_key(fields: &[UniqueField], krate: &Path) -> Option<TokenStream> {
             ::core::option::Option::Some(#krate::__private::unique_key(&[#(#fields),*]))
         }
     })
+}
+
+fn schedule(given: &Schedule, krate: &Path) -> TokenStream {
+    let Schedule { at, cron, .. } = given;
+    let name = given
+        .name
+        .as_ref()
+        .map_or_else(|| quote!(Self::KIND), |name| quote!(#name));
+    let zone = given.zone.as_ref().map(|zone| quote!(.zone(#zone)));
+    let missed = given.missed.as_ref().map(|missed| {
+        let missed = match missed {
+            Missed::Skip => quote!(Skip),
+            Missed::RunOnce => quote!(RunOnce),
+            Missed::RunAll(at_most) => quote!(RunAll { at_most: #at_most }),
+        };
+        quote!(.missed(#krate::schedule::Missed::#missed))
+    });
+    let local = Ident::new("__payload", Span::mixed_site());
+    let payload = match &given.payload {
+        Some(path) => placed_at(quote!(#path()), path.span()),
+        None => placed_at(quote!(::core::default::Default::default()), at.span()),
+    };
+    quote! {
+        fn schedule() -> ::core::option::Option<#krate::schedule::Schedule> {
+            let #local: Self = #payload;
+            ::core::option::Option::Some(#krate::schedule::Schedule::new(#name, #cron)#zone #missed.job(&#local))
+        }
+    }
 }
 
 /// The binding to a function pointer shows both signatures when the caller's does not fit.

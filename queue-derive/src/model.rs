@@ -12,6 +12,7 @@ use crate::backoff::{self, Backoff};
 use crate::duration::{self, DAY};
 use crate::errors::Errors;
 use crate::given::Number;
+use crate::schedule::Schedule;
 
 /// A job type without a mistake. What is `None` or empty stays as the trait has it.
 pub(crate) struct JobModel {
@@ -28,6 +29,7 @@ pub(crate) struct JobModel {
     pub(crate) expires: Option<u64>,
     pub(crate) backoff: Option<Backoff>,
     pub(crate) unique: Vec<UniqueField>,
+    pub(crate) schedule: Option<Schedule>,
     pub(crate) migrate: Option<ExprPath>,
 }
 
@@ -85,6 +87,7 @@ impl JobModel {
                 expires,
                 backoff,
                 unique,
+                schedule: given.schedule,
                 migrate: given.migrate,
             }),
             (kind, error) => Err(Refused {
@@ -149,7 +152,7 @@ fn check_migrate(given: &Attributes, errors: &mut Errors) {
 }
 
 /// Kinds and queues show up in logs, reports and terminals, where such characters could make one look like another.
-fn name(key: &str, given: Option<LitStr>, errors: &mut Errors) -> Option<LitStr> {
+pub(crate) fn name(key: &str, given: Option<LitStr>, errors: &mut Errors) -> Option<LitStr> {
     let given = given?;
     let text = given.value();
     // The same set as in the library's `name.rs`.

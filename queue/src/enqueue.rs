@@ -228,7 +228,7 @@ fn insert_all<C: Backend>(
         }
     }
     for (row, _) in rows.iter().zip(&all).filter(|(_, answer)| answer.is_new()) {
-        crate::metrics::enqueued(&row.queue, row.kind);
+        crate::metrics::enqueued(&row.queue, &row.kind);
     }
     Ok(all)
 }
@@ -252,7 +252,7 @@ pub(crate) fn new_job<J: Job>(job: &J, options: &EnqueueOptions) -> Result<NewJo
         .filter(|ms| (1..=31_536_000_000).contains(ms));
     Ok(NewJob {
         queue: queue.to_owned(),
-        kind,
+        kind: kind.into(),
         version: i32::try_from(J::VERSION)
             .ok()
             .filter(|_| (1..=MAX_VERSION).contains(&J::VERSION))

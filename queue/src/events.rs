@@ -94,6 +94,9 @@ pub trait Hooks: Send + Sync + 'static {
     /// An expired lease was taken back; `state` is what the job is now: ready, discarded or cancelled. If it ended by that,
     /// `discarded` or `cancelled` is called next.
     fn swept(&self, job: &JobInfo<'_>, state: State) {}
+    /// A schedule enqueued its job.
+    #[cfg(feature = "schedules")]
+    fn fired(&self, fire: &crate::schedule::FireInfo<'_>) {}
 }
 
 /// How many jobs ended in which way in this process.
@@ -275,6 +278,12 @@ impl Reporter {
             }
             _ => {}
         }
+    }
+
+    #[cfg(feature = "schedules")]
+    pub(crate) fn fired(&self, fire: &crate::schedule::FireInfo<'_>) {
+        log::info!("fired {fire}");
+        self.hook(|hooks| hooks.fired(fire));
     }
 }
 

@@ -238,6 +238,9 @@ pub use events::{Counts, Hooks, JobInfo};
 mod worker;
 pub use worker::{Progress, Running, ShutdownReport, StartError, Summary, Worker};
 
+#[cfg(feature = "schedules")]
+pub mod schedule;
+
 pub mod inspect;
 
 pub mod manage;

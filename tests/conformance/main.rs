@@ -28,7 +28,9 @@ mod retry;
 mod settle;
 mod sweep;
 
+mod fires;
 mod inspect;
 mod results;
+mod schedules;
 mod schema;
 mod testing;

@@ -43,6 +43,8 @@ pub trait Backend:
     + SweepStatements
     + ExpiryStatements
     + PauseStatements
+    + ScheduleStatements
+    + FireStatements
     + WorkerStatements
     + InspectStatements
     + ManageStatements

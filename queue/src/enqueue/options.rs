@@ -140,6 +140,12 @@ impl EnqueueOptions {
         self
     }
 
+    /// Whether they say what only one job can have: its time, or its key.
+    #[cfg(feature = "schedules")]
+    pub(crate) fn is_for_one_job(&self) -> bool {
+        self.run_at.is_some() || self.delay.is_some() || self.idempotency_key.is_some()
+    }
+
     /// The priority, if one is set.
     pub(crate) fn chosen_priority(&self) -> Option<i16> {
         self.priority

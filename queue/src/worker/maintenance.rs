@@ -1,5 +1,5 @@
-//! Maintenance: the sweep of expired leases, jobs and keys, the purge of finished jobs, and this process's row in the table
-//! of workers.
+//! Maintenance: the sweep of expired leases, jobs and keys, the purge of finished jobs, schedules, and this process's row
+//! in the table of workers.
 
 use std::time::{Duration, Instant};
 
@@ -20,17 +20,24 @@ const SWEEP_LIMIT: i64 = 500;
 /// How long it may take one by one: the heartbeat shares the connection.
 const ONE_BY_ONE: Duration = Duration::from_secs(1);
 const SHOW_EVERY: Duration = Duration::from_secs(10);
+/// How long records of fires are kept: 30 days.
+const KEEP_FIRES_MS: i64 = 30 * 24 * 3600 * 1000;
 const PURGE_EVERY: Duration = Duration::from_secs(10);
 
 /// Sweeps until the worker stops.
 pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) {
     let mut show_at = Instant::now();
+    #[cfg(feature = "schedules")]
+    let mut schedules = super::schedules::Schedules::default();
     let mut purge_at = Instant::now();
     loop {
         if Instant::now() >= show_at {
             show_at = Instant::now() + SHOW_EVERY;
             let _ = briefly(shared, |conn| conn.show_worker(&shared.schema, &shared.worker));
             let _ = briefly(shared, |conn| conn.sweep_keys(&shared.schema, SWEEP_LIMIT));
+            let _ = briefly(shared, |conn| {
+                conn.sweep_fires(&shared.schema, KEEP_FIRES_MS, SWEEP_LIMIT)
+            });
             #[cfg(feature = "metrics")]
             show_depths(shared);
         }
@@ -45,16 +52,23 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) {
         }
         // Both, whatever the first one finds.
         let full = sweep(shared) | discard_expired(shared);
+        let wait = spread(if full {
+            shared.sweep_every / 10
+        } else {
+            shared.sweep_every
+        });
+        #[cfg(feature = "schedules")]
+        let wait = schedules.fire(shared).map_or(wait, |next| next.min(wait));
         let stop: &Stop = &shared.stop;
         select! {
             recv(stop.stopped()) -> _ => return,
-            default(spread(if full { shared.sweep_every / 10 } else { shared.sweep_every })) => {}
+            default(wait) => {}
         }
     }
 }
 
 /// Runs one statement on the heartbeat's connection, which must not wait long for a table's lock.
-fn briefly<C: Backend, A, T>(
+pub(super) fn briefly<C: Backend, A, T>(
     shared: &Shared<C, A>,
     statement: impl FnOnce(&mut C) -> QueryResult<T>,
 ) -> Result<T, Failure> {

@@ -16,12 +16,15 @@ use crate::sql::{Bind, bind};
 
 #[macro_use]
 mod texts;
+#[macro_use]
+mod schedule;
 mod claim;
 mod commit;
 mod connect;
 mod conninfo;
 mod enqueue;
 mod expiry;
+mod fire;
 #[macro_use]
 mod inspect;
 mod lease;

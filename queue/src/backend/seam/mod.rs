@@ -24,8 +24,15 @@ pub use sweep::*;
 
 mod expiry;
 pub use expiry::*;
+
 mod pause;
 pub use pause::*;
+
+mod schedule;
+pub use schedule::*;
+
+mod fire;
+pub use fire::*;
 
 mod workers;
 pub use workers::*;

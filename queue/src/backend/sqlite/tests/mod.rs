@@ -64,7 +64,7 @@ impl Drop for Database {
 fn new_job() -> NewJob {
     NewJob {
         queue: "default".to_owned(),
-        kind: "test",
+        kind: "test".into(),
         version: 1,
         payload: "{}".to_owned(),
         priority: 0,
