@@ -267,3 +267,12 @@ pub mod __private;
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// Compiles and runs the programs of the guide.
+#[cfg(all(doctest, feature = "sqlite"))]
+mod guide {
+    #[doc = include_str!("../../docs/guide/events.md")]
+    struct Events;
+    #[doc = include_str!("../../docs/guide/manage.md")]
+    struct Manage;
+}
