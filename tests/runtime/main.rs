@@ -7,6 +7,7 @@ mod batch;
 mod cancel;
 mod events;
 mod heartbeat;
+mod identity;
 mod kinds;
 mod pool;
 mod prefetch;
