@@ -10,6 +10,7 @@ use crate::backend::{Backend, NewJob};
 use crate::commit::depth;
 use crate::job::{Job, MAX_VERSION};
 use crate::name::{self, NameError};
+use crate::settle::millis;
 
 mod keys;
 #[cfg(feature = "sqlite")]
@@ -20,7 +21,8 @@ mod options;
 pub use options::EnqueueOptions;
 
 mod payload;
-use payload::{MAX_PAYLOAD_BYTES, MAX_PAYLOAD_DEPTH, check_payload};
+use payload::check_payload;
+pub(crate) use payload::{MAX_PAYLOAD_BYTES, MAX_PAYLOAD_DEPTH, Unstorable, check_json};
 
 /// Jobs in one statement.
 const CHUNK: usize = 1000;
@@ -226,7 +228,7 @@ fn insert_all<C: Backend>(
         }
     }
     for (row, _) in rows.iter().zip(&all).filter(|(_, answer)| answer.is_new()) {
-        crate::metrics::enqueued(&row.queue, row.kind);
+        crate::metrics::enqueued(&row.queue, &row.kind);
     }
     Ok(all)
 }
@@ -250,7 +252,7 @@ pub(crate) fn new_job<J: Job>(job: &J, options: &EnqueueOptions) -> Result<NewJo
         .filter(|ms| (1..=31_536_000_000).contains(ms));
     Ok(NewJob {
         queue: queue.to_owned(),
-        kind,
+        kind: kind.into(),
         version: i32::try_from(J::VERSION)
             .ok()
             .filter(|_| (1..=MAX_VERSION).contains(&J::VERSION))
@@ -262,7 +264,7 @@ pub(crate) fn new_job<J: Job>(job: &J, options: &EnqueueOptions) -> Result<NewJo
         lease_ms: lease_ms.ok_or_else(out_of_range("lease", "1 ms to 365 days"))?,
         idempotency_key: options.idempotency_key.clone(),
         unique_key: job.unique_key().map(|key| stored_unique_key(kind, &key)),
-        expires_ms: None,
+        expires_ms: options.expires.or(J::EXPIRES).map(millis),
         limit_key: None,
         limit_rank: 0,
         batch_id: None,

@@ -82,7 +82,8 @@ pub trait Hooks: Send + Sync + 'static {
     fn retried(&self, job: &JobInfo<'_>, error: &str, after: Duration) {}
     /// The job was put off without using up an attempt: by its handler, or because the database was away.
     fn snoozed(&self, job: &JobInfo<'_>, after: Duration) {}
-    /// No attempt is left, or none would help. The job is kept among the finished ones.
+    /// No attempt is left, or none would help, or the job has expired: however it comes to be discarded, by this process's
+    /// handlers or its maintenance. The job is kept among the finished ones.
     fn discarded(&self, job: &JobInfo<'_>, reason: &str) {}
     /// The job was ended because it is not needed.
     fn cancelled(&self, job: &JobInfo<'_>, reason: &str) {}
@@ -90,8 +91,12 @@ pub trait Hooks: Send + Sync + 'static {
     fn lost(&self, job: &JobInfo<'_>, refusal: &Refusal) {}
     /// A claimed job was released without using up an attempt: no handler had begun on it, or the database was away.
     fn released(&self, job: &JobInfo<'_>) {}
-    /// An expired lease was taken back; `state` is what the job is now: ready, discarded or cancelled.
+    /// An expired lease was taken back; `state` is what the job is now: ready, discarded or cancelled. If it ended by that,
+    /// `discarded` or `cancelled` is called next.
     fn swept(&self, job: &JobInfo<'_>, state: State) {}
+    /// A schedule enqueued its job.
+    #[cfg(feature = "schedules")]
+    fn fired(&self, fire: &crate::schedule::FireInfo<'_>) {}
 }
 
 /// How many jobs ended in which way in this process.
@@ -104,7 +109,7 @@ pub struct Counts {
     pub retried: u64,
     /// Put off without using up an attempt: by their handler, or because the database was away.
     pub snoozed: u64,
-    /// Discarded, by this process's handlers or its sweep.
+    /// Discarded, by this process's handlers or its maintenance.
     pub discarded: u64,
     /// Cancelled by their handler, or failed or swept after a cancel was asked for.
     pub cancelled: u64,
@@ -121,6 +126,9 @@ impl Counts {
         self.completed + self.discarded + self.cancelled
     }
 }
+
+/// The reason of a job that the sweep ended.
+const LEASE_EXPIRED: &str = "lease expired";
 
 /// Where the runtime reports every event.
 #[derive(Default)]
@@ -256,18 +264,26 @@ impl Reporter {
 
     pub(crate) fn swept(&self, job: &JobInfo<'_>, state: State) {
         log::warn!("swept {job}: its lease ran out; it is {state} now");
+        self.hook(|hooks| hooks.swept(job, state));
         match state {
             State::Discarded => {
                 count(&self.discarded);
                 metrics::count("leasehold_discarded_total", job);
+                self.hook(|hooks| hooks.discarded(job, LEASE_EXPIRED));
             }
             State::Cancelled => {
                 count(&self.cancelled);
                 metrics::count("leasehold_cancelled_total", job);
+                self.hook(|hooks| hooks.cancelled(job, LEASE_EXPIRED));
             }
             _ => {}
         }
-        self.hook(|hooks| hooks.swept(job, state));
+    }
+
+    #[cfg(feature = "schedules")]
+    pub(crate) fn fired(&self, fire: &crate::schedule::FireInfo<'_>) {
+        log::info!("fired {fire}");
+        self.hook(|hooks| hooks.fired(fire));
     }
 }
 

@@ -21,6 +21,12 @@
 //! # }
 //! ```
 
+mod results;
+pub use results::{ProgressRecord, ReadResultError, progress, result};
+
+mod wait;
+pub use wait::{WaitError, wait_for};
+
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
@@ -181,7 +187,7 @@ impl From<ErrorRow> for ErrorRecord {
     }
 }
 
-fn time(ms: i64) -> SystemTime {
+pub(crate) fn time(ms: i64) -> SystemTime {
     let distance = Duration::from_millis(ms.unsigned_abs());
     if ms >= 0 {
         SystemTime::UNIX_EPOCH + distance

@@ -224,6 +224,8 @@ pub use handler::{Handler, JobError, Outcome};
 
 mod registry;
 
+mod results;
+
 mod commit;
 
 mod settle;
@@ -235,6 +237,9 @@ pub use events::{Counts, Hooks, JobInfo};
 
 mod worker;
 pub use worker::{Progress, Running, ShutdownReport, StartError, Summary, Worker};
+
+#[cfg(feature = "schedules")]
+pub mod schedule;
 
 pub mod inspect;
 

@@ -11,7 +11,11 @@ use crate::support::*;
 use crate::unique::{bill, run_bills};
 
 /// Runs the notes of one queue through `handler`.
-fn run_queue<C: Backend>(conn: &mut C, queue: &str, handler: impl for<'j> Fn(Note, LeaseGuard<'j, C>) -> Outcome<'j>) {
+pub(crate) fn run_queue<C: Backend>(
+    conn: &mut C,
+    queue: &str,
+    handler: impl for<'j> Fn(Note, LeaseGuard<'j, C>) -> Outcome<'j>,
+) {
     let runner = leasehold::testing::Runner::<C, _>::new(handler).register::<Note>();
     runner.queues([queue]).drain(conn).unwrap();
 }

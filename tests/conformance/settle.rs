@@ -40,7 +40,7 @@ fn assert_moved<D: TestDb>(db: &mut D, id: i64, before: Option<std::string::Stri
 fn claimed_odd<C: Backend>(conn: &mut C) -> Fence {
     let job = NewJob {
         queue: "odd \"queue\"".to_owned(),
-        kind: "note",
+        kind: "note".into(),
         version: 1,
         payload: r#"{"b": 1.50,  "a":"é\"\\"}"#.to_owned(),
         priority: -3,

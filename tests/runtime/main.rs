@@ -6,9 +6,11 @@
 mod batch;
 mod cancel;
 mod events;
+mod expiry;
 mod heartbeat;
 mod identity;
 mod kinds;
+mod pause;
 mod pool;
 mod prefetch;
 mod retention;
@@ -21,4 +23,5 @@ mod start;
 mod sweep;
 mod threads;
 mod timeout;
+mod wait;
 mod wake_up;

@@ -38,8 +38,13 @@ pub trait Backend:
     + ClaimStatements
     + LeaseStatements
     + CommitStatements
+    + ResultStatements
     + SettleStatements
     + SweepStatements
+    + ExpiryStatements
+    + PauseStatements
+    + ScheduleStatements
+    + FireStatements
     + WorkerStatements
     + InspectStatements
     + ManageStatements

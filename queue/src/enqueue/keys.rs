@@ -97,7 +97,7 @@ fn conflict(key: &NewKey, holders: &HashMap<&str, &KeyHolder>) -> Option<Result<
 }
 
 fn keys(row: &NewJob, job_id: i64, options: &EnqueueOptions) -> Vec<NewKey> {
-    let fingerprint = fingerprint(row.kind, &row.payload);
+    let fingerprint = fingerprint(&row.kind, &row.payload);
     let remember = options.remember_key.unwrap_or(EnqueueOptions::KEY_RETENTION);
     let keep_ms = Some(millis(remember));
     let unique = row.unique_key.clone().map(|key| NewKey {

@@ -21,6 +21,8 @@ use crate::manage::Retention;
 use crate::migrate::MigrateError;
 use crate::name::{self, NameError};
 use crate::registry::{Registry, RegistryError};
+#[cfg(feature = "schedules")]
+use crate::schedule::Schedule;
 use crate::schema::Schema;
 
 /// As good as never, and still a time that a clock can be moved by.
@@ -63,6 +65,8 @@ pub struct Worker<C: Backend, A> {
     pub(super) batch: bool,
     pub(super) patience: Duration,
     pub(super) progress: Vec<ProgressFn>,
+    #[cfg(feature = "schedules")]
+    pub(super) schedules: Vec<Schedule>,
     #[cfg(feature = "signals")]
     pub(super) signals: bool,
 }
@@ -88,6 +92,10 @@ pub enum StartError {
     /// The queue's tables are missing, or belong to another version of the library.
     #[error(transparent)]
     Schema(#[from] MigrateError),
+    /// A mistake in a schedule.
+    #[cfg(feature = "schedules")]
+    #[error(transparent)]
+    Schedule(#[from] crate::schedule::ScheduleError),
     /// The handlers' pool could not be made.
     #[error("cannot make the handlers' pool: {0}")]
     Pool(#[from] PoolError),
@@ -119,6 +127,8 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
             batch: false,
             patience: Duration::from_secs(60),
             progress: Vec::new(),
+            #[cfg(feature = "schedules")]
+            schedules: Vec::new(),
             #[cfg(feature = "signals")]
             signals: false,
         }
@@ -128,6 +138,17 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
     #[must_use]
     pub fn register<J: Handler<C, A>>(mut self) -> Self {
         self.registry.register::<J>(J::KIND);
+        #[cfg(feature = "schedules")]
+        self.schedules.extend(J::schedule());
+        self
+    }
+
+    /// Writes this schedule into the database at the start; see [`schedule`](mod@crate::schedule) for what becomes of one
+    /// that is there. Its kind need not be registered here.
+    #[cfg(feature = "schedules")]
+    #[must_use]
+    pub fn schedule(mut self, schedule: Schedule) -> Self {
+        self.schedules.push(schedule);
         self
     }
 
@@ -247,6 +268,8 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
             log::warn!("{warning}");
         }
         crate::migrate::check_compatible(&mut conn, &self.schema)?;
+        #[cfg(feature = "schedules")]
+        crate::schedule::define_all(&mut conn, &self.schema, &self.schedules)?;
         drop(conn);
         let (wake, wakes) = bounded(1);
         let shared = Arc::new(self.share(wake)?);

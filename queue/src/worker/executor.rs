@@ -70,6 +70,9 @@ pub(crate) fn execute<C: Backend, A: Send + Sync + 'static>(
         shared.settled(held);
         return None;
     }
+    if held.is_too_late(Instant::now()) {
+        return Some((Arc::clone(held), settle::expire()));
+    }
     held.begin(Instant::now());
     if held.timeout.is_some() {
         shared.leases.poke();

@@ -6,7 +6,7 @@
 //! | claimer | claims for idle workers | its own |
 //! | settler | writes what becomes of jobs, completions in groups | its own |
 //! | heartbeat | renews leases, fences handlers past their timeout | its own, shared with maintenance |
-//! | maintenance | sweeps expired leases | shared with the heartbeat |
+//! | maintenance | sweeps expired leases, fires schedules | shared with the heartbeat |
 //! | listener (PostgreSQL) | wakes the claimer | its own |
 //!
 //! [`Worker::unbatched`] does without claimer and settler: there each worker thread has a connection for both.
@@ -51,6 +51,8 @@ pub use running::{Running, ShutdownReport};
 mod signals;
 mod slot;
 
+#[cfg(feature = "schedules")]
+mod schedules;
 mod settler;
 mod source;
 mod threads;
@@ -101,6 +103,7 @@ impl<C: Backend, A> Shared<C, A> {
         if self.leases.remove(&held.fence) && self.batch {
             self.wake();
         }
+        crate::wake::ended();
     }
 
     /// Makes the claimer look again.

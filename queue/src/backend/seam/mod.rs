@@ -13,11 +13,26 @@ pub use lease::*;
 mod commit;
 pub use commit::*;
 
+mod results;
+pub use results::*;
+
 mod settle;
 pub use settle::*;
 
 mod sweep;
 pub use sweep::*;
+
+mod expiry;
+pub use expiry::*;
+
+mod pause;
+pub use pause::*;
+
+mod schedule;
+pub use schedule::*;
+
+mod fire;
+pub use fire::*;
 
 mod workers;
 pub use workers::*;

@@ -134,12 +134,13 @@ pub(super) struct Ending<'a> {
     pub(super) strict: bool,
 }
 
+/// A row that was copied to the finished jobs.
 #[derive(QueryableByName)]
 pub(super) struct Moved {
     #[diesel(sql_type = BigInt)]
     pub(super) id: i64,
     #[diesel(sql_type = Nullable<Text>)]
-    unique_key: Option<String>,
+    pub(super) unique_key: Option<String>,
 }
 
 /// Moves the rows under `fences` to the finished jobs and frees their unique keys; returns the ids that were ours. Part of
