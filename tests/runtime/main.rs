@@ -8,6 +8,7 @@ mod cancel;
 mod events;
 mod expiry;
 mod heartbeat;
+mod identity;
 mod kinds;
 mod pause;
 mod pool;
