@@ -39,7 +39,7 @@
 //! | To | look at |
 //! | --- | --- |
 //! | create the tables | [`migrate()`], [`migrate::Migrations`], [`Schema`] |
-//! | define a job | [`Job`] and its derive, [`Backoff`] |
+//! | define a job | [`Job`] and its derive, [`Backoff`], [`Unique`], [`OnConflict`] |
 //! | enqueue it | [`Job::enqueue`], [`EnqueueOptions`], [`Enqueued`], [`EnqueueError`] |
 //! | run it | [`Handler`], [`LeaseGuard`], [`Receipt`], [`Outcome`], [`JobError`], [`Refusal`], [`LeaseWatch`] |
 //! | run many | [`Worker`], [`Running`], [`ShutdownReport`], [`Summary`], [`Progress`] |
@@ -205,7 +205,7 @@ pub mod migrate;
 pub use migrate::migrate;
 
 mod job;
-pub use job::{Backoff, Job};
+pub use job::{Backoff, Job, OnConflict, Unique};
 pub use leasehold_derive::Job;
 
 mod enqueue;

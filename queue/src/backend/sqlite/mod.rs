@@ -15,6 +15,7 @@ mod expiry;
 mod fire;
 #[macro_use]
 mod inspect;
+mod keys;
 mod lease;
 mod manage;
 mod migrate;
