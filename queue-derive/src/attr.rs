@@ -5,10 +5,11 @@ use syn::{Attribute, ExprPath, LitStr, Meta, Path};
 use crate::backoff::GivenBackoff;
 use crate::errors::Errors;
 use crate::given::{Given, Number, options};
+use crate::schedule::Schedule;
 use crate::unique::GivenUnique;
 
 /// The options and their right forms, in the order in which messages list them.
-pub(crate) const FORMS: [(&str, &str); 12] = [
+pub(crate) const FORMS: &[(&str, &str)] = &[
     ("kind", r#"kind = "send-email""#),
     ("queue", r#"queue = "mail""#),
     ("priority", "priority = 10"),
@@ -18,6 +19,7 @@ pub(crate) const FORMS: [(&str, &str); 12] = [
     ("timeout", r#"timeout = "20m""#),
     ("expires", r#"expires = "1h""#),
     ("unique", r#"unique(by = "account, month")"#),
+    ("schedule", r#"schedule(cron = "0 3 * * *")"#),
     ("version", "version = 2"),
     ("migrate", "migrate = upgrade"),
     ("crate", r#"crate = "my_library::leasehold""#),
@@ -34,6 +36,7 @@ pub(crate) struct Attributes {
     pub(crate) lease: Option<LitStr>,
     pub(crate) timeout: Option<LitStr>,
     pub(crate) expires: Option<LitStr>,
+    pub(crate) schedule: Option<Schedule>,
     pub(crate) unique: Option<GivenUnique>,
     pub(crate) version: Option<Number>,
     pub(crate) migrate: Option<ExprPath>,
@@ -84,6 +87,7 @@ impl Attributes {
             "lease" => self.lease = option.text(errors),
             "timeout" => self.timeout = option.text(errors),
             "expires" => self.expires = option.text(errors),
+            "schedule" => self.schedule = Schedule::parse(option, errors),
             "unique" => self.unique = option.unique(errors),
             "version" => self.version = option.number(errors),
             "migrate" => self.migrate = option.path(errors),

@@ -7,6 +7,7 @@ use syn::{Data, DeriveInput, ExprPath, Path};
 
 use crate::backoff::{Backoff, Shape};
 use crate::model::{JobModel, Refused};
+use crate::schedule::{Missed, Schedule};
 use crate::unique::{Unique, UniqueField};
 
 /// `allow(deprecated)` is for types and fields on their way out: to derive for one is not to use it.
@@ -40,6 +41,7 @@ pub(crate) fn job(model: &JobModel) -> TokenStream {
     let backoff = model.backoff.as_ref().map(|shape| backoff(shape, krate));
     let unique = model.unique.as_ref().and_then(|unique| unique_settings(unique, krate));
     let unique_key = model.unique.as_ref().map(|unique| unique_key(unique, krate));
+    let schedule = model.schedule.as_ref().map(|given| schedule(given, krate));
     let migrate = model.migrate.as_ref().map(|path| migrate(path, krate));
     quote! {
         const _: () = {
@@ -57,6 +59,7 @@ pub(crate) fn job(model: &JobModel) -> TokenStream {
                 #backoff
                 #unique
                 #unique_key
+                #schedule
                 #migrate
             }
         };
@@ -163,6 +166,34 @@ fn unique_settings(unique: &Unique, krate: &Path) -> Option<TokenStream> {
     });
     let settings = quote!(#per_queue #states #within #on_conflict);
     (!settings.is_empty()).then(|| quote!(const UNIQUE: #krate::Unique = #krate::Unique::new() #settings;))
+}
+
+fn schedule(given: &Schedule, krate: &Path) -> TokenStream {
+    let Schedule { at, cron, .. } = given;
+    let name = given
+        .name
+        .as_ref()
+        .map_or_else(|| quote!(Self::KIND), |name| quote!(#name));
+    let zone = given.zone.as_ref().map(|zone| quote!(.zone(#zone)));
+    let missed = given.missed.as_ref().map(|missed| {
+        let missed = match missed {
+            Missed::Skip => quote!(Skip),
+            Missed::RunOnce => quote!(RunOnce),
+            Missed::RunAll(at_most) => quote!(RunAll { at_most: #at_most }),
+        };
+        quote!(.missed(#krate::schedule::Missed::#missed))
+    });
+    let local = Ident::new("__payload", Span::mixed_site());
+    let payload = match &given.payload {
+        Some(path) => placed_at(quote!(#path()), path.span()),
+        None => placed_at(quote!(::core::default::Default::default()), at.span()),
+    };
+    quote! {
+        fn schedule() -> ::core::option::Option<#krate::schedule::Schedule> {
+            let #local: Self = #payload;
+            ::core::option::Option::Some(#krate::schedule::Schedule::new(#name, #cron)#zone #missed.job(&#local))
+        }
+    }
 }
 
 /// The binding to a function pointer shows both signatures when the caller's does not fit.

@@ -10,6 +10,7 @@ use syn::{Expr, ExprLit, ExprPath, ExprUnary, Lit, LitStr, Path, Token, UnOp, pa
 use crate::attr::FORMS;
 use crate::backoff::GivenBackoff;
 use crate::errors::Errors;
+use crate::schedule;
 use crate::unique::{self, GivenUnique};
 
 /// One option as it is written.
@@ -113,9 +114,18 @@ impl Given {
         }
     }
 
+    /// The options of `schedule(…)`, and where it is written.
+    pub(crate) fn list(self, errors: &mut Errors) -> Option<(Ident, Vec<Given>)> {
+        match &self.value {
+            Value::List(tokens) if !tokens.is_empty() => Some((self.key.clone(), options(tokens.clone(), errors))),
+            _ => self.wrong("when it enqueues itself", errors),
+        }
+    }
+
     fn wrong<T>(&self, expected: &str, errors: &mut Errors) -> Option<T> {
         let form = FORMS
             .iter()
+            .chain(&schedule::FORMS)
             .chain(&unique::FORMS)
             .find(|(name, _)| self.key == name)
             .map_or("", |(_, form)| form);

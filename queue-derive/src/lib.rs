@@ -7,11 +7,15 @@ use crate::model::JobModel;
 
 mod attr;
 mod backoff;
+#[cfg(feature = "schedules")]
+#[allow(unreachable_pub, reason = "the library publishes its error")]
+mod cron;
 mod duration;
 mod errors;
 mod expand;
 mod given;
 mod model;
+mod schedule;
 #[cfg(test)]
 mod tests;
 mod unique;
@@ -38,6 +42,7 @@ mod unique;
 /// | `timeout` | a duration longer than 0 | none |
 /// | `expires` | a duration longer than 0: the age at which a job is discarded instead of run | none |
 /// | `unique` | `(by = "account, month")`, with `per_queue`, `states = "ready, running"`, `within = "1h"` and `on_conflict = "replace"`, each optional | any number of equal jobs |
+/// | `schedule` | `(cron = "0 3 * * *", zone = "Europe/Berlin", missed = "run once", name = "nightly", payload = function)` | none |
 /// | `version` | 1 to 1000 | 1 |
 /// | `migrate` | a function that migrates older payloads; needs `version = 2` or more | refuses them |
 /// | `crate` | where leasehold is, for those who re-export it | `::leasehold` |

@@ -11,6 +11,7 @@ use crate::backoff::{self, Backoff};
 use crate::duration::{self, DAY};
 use crate::errors::Errors;
 use crate::given::Number;
+use crate::schedule::Schedule;
 use crate::unique::Unique;
 
 /// A job type without a mistake. What is `None` or empty stays as the trait has it.
@@ -27,6 +28,7 @@ pub(crate) struct JobModel {
     pub(crate) timeout: Option<u64>,
     pub(crate) expires: Option<u64>,
     pub(crate) backoff: Option<Backoff>,
+    pub(crate) schedule: Option<Schedule>,
     pub(crate) unique: Option<Unique>,
     pub(crate) migrate: Option<ExprPath>,
 }
@@ -77,6 +79,7 @@ impl JobModel {
                 expires,
                 backoff,
                 unique,
+                schedule: given.schedule,
                 migrate: given.migrate,
             }),
             (kind, error) => Err(Refused {
@@ -141,7 +144,7 @@ fn check_migrate(given: &Attributes, errors: &mut Errors) {
 }
 
 /// Kinds and queues show up in logs, reports and terminals, where such characters could make one look like another.
-fn name(key: &str, given: Option<LitStr>, errors: &mut Errors) -> Option<LitStr> {
+pub(crate) fn name(key: &str, given: Option<LitStr>, errors: &mut Errors) -> Option<LitStr> {
     let given = given?;
     let text = given.value();
     // The same set as in the library's `name.rs`.

@@ -15,14 +15,15 @@ use crate::settle::millis;
 mod holders;
 mod keys;
 #[cfg(feature = "sqlite")]
-pub(crate) use keys::stored_idempotency_key;
+pub(crate) use keys::{fingerprint, stored_idempotency_key};
 use keys::{stored_unique_key, take_keys};
 
 mod options;
 pub use options::EnqueueOptions;
 
 mod payload;
-use payload::{MAX_PAYLOAD_BYTES, MAX_PAYLOAD_DEPTH, check_payload};
+use payload::check_payload;
+pub(crate) use payload::{MAX_PAYLOAD_BYTES, MAX_PAYLOAD_DEPTH, Unstorable, check_json};
 
 /// Jobs in one statement.
 const CHUNK: usize = 1000;
@@ -232,7 +233,7 @@ fn insert_all<C: Backend>(
     written: &mut Vec<i64>,
 ) -> Result<Vec<Enqueued>, EnqueueError> {
     let keyed = has_keys(rows);
-    let mut all = Vec::with_capacity(rows.len());
+    let mut all: Vec<Enqueued> = Vec::with_capacity(rows.len());
     for chunk in rows.chunks(CHUNK) {
         let ids = conn.insert(&options.schema, chunk)?;
         written.extend(&ids);
@@ -241,10 +242,13 @@ fn insert_all<C: Backend>(
             false => all.extend(ids.into_iter().map(|id| Enqueued::New { id })),
         }
     }
+    for (row, _) in rows.iter().zip(&all).filter(|(_, answer)| answer.is_new()) {
+        crate::metrics::enqueued(&row.queue, &row.kind);
+    }
     Ok(all)
 }
 
-fn new_job<J: Job>(job: &J, options: &EnqueueOptions) -> Result<NewJob, EnqueueError> {
+pub(crate) fn new_job<J: Job>(job: &J, options: &EnqueueOptions) -> Result<NewJob, EnqueueError> {
     let kind = J::KIND;
     let payload = serde_json::to_string(job).map_err(|source| EnqueueError::Serialize { kind, source })?;
     check_payload(kind, &payload)?;
@@ -264,7 +268,7 @@ fn new_job<J: Job>(job: &J, options: &EnqueueOptions) -> Result<NewJob, EnqueueE
         .filter(|ms| (1..=31_536_000_000).contains(ms));
     Ok(NewJob {
         queue: queue.to_owned(),
-        kind,
+        kind: kind.into(),
         version: i32::try_from(J::VERSION)
             .ok()
             .filter(|_| (1..=MAX_VERSION).contains(&J::VERSION))

@@ -46,6 +46,7 @@ pub use unique::{OnConflict, Unique};
 /// | `timeout` | a duration longer than 0 | none |
 /// | `expires` | a duration longer than 0: the age at which a job is discarded instead of run | none |
 /// | `unique` | what at most one job may have, see below | any number of equal jobs |
+/// | `schedule` | `(cron = "0 3 * * *")`, see below | none |
 /// | `version` | 1 to 1000 | 1 |
 /// | `migrate` | a function that migrates older payloads; needs `version = 2` or more | refuses them |
 /// | `crate` | where leasehold is, for those who re-export it | `::leasehold` |
@@ -62,6 +63,14 @@ pub use unique::{OnConflict, Unique};
 ///
 /// Durations are numbers with the units `d`, `h`, `m`, `s` and `ms`, each once, the largest first: `"500ms"`, `"30s"`,
 /// `"1h30m"`. Every mistake in the list is reported at once, where it is.
+///
+/// # A kind that enqueues itself
+///
+/// With the feature `schedules` a kind may state when it is enqueued: `schedule(cron = "0 3 * * *")` is written into the
+/// database when a worker starts that registers it. Further options are `zone = "Europe/Berlin"` (UTC by default),
+/// `missed = "skip"`, `"run once"` (the default) or `"run all(10)"`, `name = "nightly"` (the kind by default), and
+/// `payload = function` for a function that makes the payload, which is the type's `Default` otherwise. A cron text that
+/// means nothing does not compile. The module `schedule` says more.
 ///
 /// # Example: a payload that has changed
 ///
@@ -134,6 +143,12 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
 
     /// What at most one job of this kind may have, as [`Job::UNIQUE`] says; `None`: any number of equal jobs.
     fn unique_key(&self) -> Option<String> {
+        None
+    }
+
+    /// When the kind enqueues itself: `schedule(…)` of the derive. [`Worker::register`](crate::Worker::register) sees to it.
+    #[cfg(feature = "schedules")]
+    fn schedule() -> Option<crate::schedule::Schedule> {
         None
     }
 

@@ -41,7 +41,7 @@ pub const PROGRAM: i32 = 1;
 /// use diesel::{Connection, SqliteConnection};
 ///
 /// let mut conn = SqliteConnection::establish(":memory:")?;
-/// assert_eq!(leasehold::migrate(&mut conn)?, ["0001"]);
+/// assert_eq!(leasehold::migrate(&mut conn)?[0], "0001");
 /// assert!(leasehold::migrate(&mut conn)?.is_empty());
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -60,9 +60,9 @@ pub fn migrate(conn: &mut impl AsBackend) -> Result<Vec<String>, MigrateError> {
 ///
 /// let mut conn = SqliteConnection::establish(":memory:")?;
 /// let migrations = Migrations::in_schema(&Schema::named("billing_jobs")?);
-/// assert_eq!(migrations.status(&mut conn)?.pending, ["0001"]);
-/// migrations.up(&mut conn)?;
-/// assert_eq!(migrations.down(&mut conn)?.as_deref(), Some("0001"));
+/// let pending = migrations.status(&mut conn)?.pending;
+/// assert_eq!(migrations.up(&mut conn)?, pending);
+/// assert_eq!(migrations.down(&mut conn)?.as_ref(), pending.last());
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use leasehold::inspect::{self, Cancel, State};
+use leasehold::inspect::{self, State};
+use leasehold::manage::{self, Cancel};
 use leasehold::testing::Runner;
 use leasehold::{EnqueueOptions, Enqueued, Handler, Job, Unique};
 
@@ -18,7 +19,7 @@ conformance!(
             let id = new(&page, end).enqueue(conn).unwrap().id();
             let runner = Runner::new(()).register::<J>();
             match end {
-                "hard" => assert!(inspect::cancel(conn, &default_schema(), id, Cancel::Hard, "").unwrap()),
+                "hard" => assert!(manage::cancel(conn, &default_schema(), id, Cancel::Hard, "").unwrap()),
                 _ => assert!(runner.run_one(conn).unwrap()),
             }
             let job = inspect::job(conn, &default_schema(), id).unwrap().unwrap();
@@ -62,7 +63,7 @@ conformance!(
             };
             claim_one(&mut conn, kind);
             if cancel {
-                assert_eq!(conn.request_cancel(&default_schema(), id).unwrap(), 1);
+                assert_eq!(conn.request_cancel(&default_schema(), &[id]).unwrap(), [id]);
             }
         };
         for kept in [true, false] {

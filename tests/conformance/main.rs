@@ -19,6 +19,8 @@ mod claim;
 mod fence;
 mod found;
 mod lease;
+mod manage;
+mod pause;
 
 mod closure;
 mod commit;
@@ -31,6 +33,9 @@ mod retry;
 mod settle;
 mod sweep;
 
+mod fires;
 mod inspect;
+mod results;
+mod schedules;
 mod schema;
 mod testing;

@@ -17,6 +17,14 @@ mod sqlite_locks;
 
 use leasehold_tests::TestDb;
 
+/// The versions, oldest first.
+const ALL: [&str; 4] = ["0001", "0002", "0003", "0004"];
+
+/// The versions in the order in which they are reverted.
+fn newest_first() -> Vec<&'static str> {
+    ALL.into_iter().rev().collect()
+}
+
 /// What the database says of everything whose name begins with `leasehold`: two catalogs are equal when the tables are.
 fn catalog<Db: TestDb>(db: &mut Db) -> Vec<String> {
     let query = match Db::BACKEND {

@@ -38,11 +38,8 @@ pub mod proxy;
 mod captured_log;
 pub use captured_log::{CapturedLog, Record, capture_log};
 
-mod race;
-pub use race::race_time;
-
 mod polling;
-pub use polling::eventually;
+pub use polling::{eventually, race_time};
 
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod answer;

@@ -134,6 +134,32 @@ fn a_tuple_struct_is_unique_by_its_indexes() {
     assert!(tokens.to_string().contains("(& self . 1)"), "{tokens}");
 }
 
+#[cfg(feature = "schedules")]
+#[test]
+fn a_schedule_has_the_kind_as_its_name_and_the_default_as_its_payload() {
+    let tokens = derive(&parse_quote! {
+        #[job(kind = "a", schedule(cron = "@daily"))]
+        struct A;
+    });
+    let expected = quote! {
+        let __payload: Self = ::core::default::Default::default();
+        ::core::option::Option::Some(::leasehold::schedule::Schedule::new(Self::KIND, "@daily").job(&__payload))
+    };
+    assert!(tokens.to_string().contains(&expected.to_string()), "{tokens}");
+    let tokens = derive(&parse_quote! {
+        #[job(kind = "a", crate = "mine", schedule(cron = "@daily", name = "b", zone = "UTC", missed = "run all(3)", payload = c::d))]
+        struct A;
+    });
+    let expected = quote! {
+        let __payload: Self = c::d();
+        ::core::option::Option::Some(mine::schedule::Schedule::new("b", "@daily")
+            .zone("UTC")
+            .missed(mine::schedule::Missed::RunAll { at_most: 3u32 })
+            .job(&__payload))
+    };
+    assert!(tokens.to_string().contains(&expected.to_string()), "{tokens}");
+}
+
 #[test]
 fn a_unique_key_is_kept_as_the_option_says() {
     let tokens = derive(&parse_quote! {

@@ -32,7 +32,7 @@ fn what_follows_a_mistake_is_read() {
         &[
             "expected text in quotes, as in `kind = \"send-email\"`",
             "unknown option `retries`; the options are `kind`, `queue`, `priority`, `max_attempts`, `backoff`, \
-             `lease`, `timeout`, `expires`, `unique`, `version`, `migrate`, `crate`",
+             `lease`, `timeout`, `expires`, `unique`, `schedule`, `version`, `migrate`, `crate`",
             "as in `lease = \"5m\"`",
             "as in `queue = \"mail\"`",
             "as in `migrate = upgrade`",
@@ -336,6 +336,67 @@ fn unique_takes_what_it_needs_and_no_more() {
             messages,
         );
     }
+}
+
+#[cfg(feature = "schedules")]
+#[test]
+fn a_schedule_has_a_cron_text_that_means_something() {
+    for right in [
+        r#"cron = "0 3 * * *""#,
+        r#"cron = "@daily", zone = "Europe/Berlin", missed = "skip""#,
+        r#"cron = "*/10 * * * * MON-FRI", missed = "run all(1000)", name = "often", payload = Self::often"#,
+    ] {
+        let right: TokenStream = right.parse().expect("tokens");
+        assert_messages(parse_quote! { #[job(kind = "a", schedule(#right))] struct A; }, &[]);
+    }
+    for (wrong, message) in [
+        (r#"cron = "0 0 30 2 *""#, "there is no such day in any year"),
+        (r#"cron = "0 3 * *""#, "is not a cron text: it has 4 fields"),
+        (r#"cron = "0 25 * * *""#, "out of bounds"),
+        (r#"cron = "x 3 * * *""#, "\"X\" is no minute"),
+        ("cron = 3", "text in quotes, as in `cron = \"0 3 * * *\"`"),
+        (r#"zone = "UTC""#, "a schedule needs a cron text, as in"),
+        (r#"cron = "@daily", zone = UTC"#, "as in `zone = \"Europe/Berlin\"`"),
+        (r#"cron = "@daily", missed = "run all(0)""#, "is none of \"skip\""),
+        (r#"cron = "@daily", missed = "run all(1001)""#, "is none of \"skip\""),
+        (r#"cron = "@daily", missed = "sometimes""#, "is none of \"skip\""),
+        (r#"cron = "@daily", name = """#, "`name` must have 1 to 128 bytes"),
+        (
+            r#"cron = "@daily", payload = "x""#,
+            "the path of a function, as in `payload = tonight`",
+        ),
+        (r#"cron = "@daily", cron = "@hourly""#, "`cron` is given twice"),
+        (
+            r#"cron = "@daily", every = "1h""#,
+            "those of `schedule` are `cron`, `zone`, `missed`, `name`, `payload`",
+        ),
+    ] {
+        let wrong: TokenStream = wrong.parse().expect("tokens");
+        assert_messages(
+            parse_quote! { #[job(kind = "a", schedule(#wrong))] struct A; },
+            &[message],
+        );
+    }
+    for wrong in ["schedule", "schedule()", r#"schedule = "0 3 * * *""#] {
+        let wrong: TokenStream = wrong.parse().expect("tokens");
+        assert_messages(
+            parse_quote! { #[job(kind = "a", #wrong)] struct A; },
+            &["as in `schedule(cron = \"0 3 * * *\")`"],
+        );
+    }
+    assert_messages(
+        parse_quote! { #[job(kind = "a", schedule(cron = "@daily"), schedule(cron = "@hourly"))] struct A; },
+        &["`schedule` is given twice"],
+    );
+}
+
+#[cfg(not(feature = "schedules"))]
+#[test]
+fn a_schedule_needs_its_feature() {
+    assert_messages(
+        parse_quote! { #[job(kind = "a", schedule(cron = "@daily"))] struct A; },
+        &["`schedule` needs the feature `schedules` of leasehold"],
+    );
 }
 
 #[test]

@@ -39,11 +39,16 @@ pub trait Backend:
     + ClaimStatements
     + LeaseStatements
     + CommitStatements
+    + ResultStatements
     + SettleStatements
     + SweepStatements
     + ExpiryStatements
+    + PauseStatements
+    + ScheduleStatements
+    + FireStatements
     + WorkerStatements
     + InspectStatements
+    + ManageStatements
     + crate::migrate::Migrate
     + AsBackend<Connection = Self>
 {

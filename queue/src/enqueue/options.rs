@@ -183,6 +183,23 @@ impl EnqueueOptions {
         self
     }
 
+    /// Whether they say what only one job can have: its time, or its key.
+    #[cfg(feature = "schedules")]
+    pub(crate) fn is_for_one_job(&self) -> bool {
+        self.run_at.is_some() || self.delay.is_some() || self.idempotency_key.is_some()
+    }
+
+    /// The priority, if one is set.
+    pub(crate) fn chosen_priority(&self) -> Option<i16> {
+        self.priority
+    }
+
+    /// The run time, if one is set.
+    pub(crate) fn chosen_run_at(&self) -> Result<Option<RunAt>, EnqueueError> {
+        let chosen = self.run_at.is_some() || self.delay.is_some();
+        chosen.then(|| self.run_at_ms()).transpose()
+    }
+
     /// What the kind says of unique keys, with what this enqueue says.
     pub(super) fn unique<J: Job>(&self) -> Unique {
         let mut unique = J::UNIQUE;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::inspect::State;
 use crate::settle::millis;
 
@@ -31,7 +33,8 @@ use crate::settle::millis;
 ///     .on_conflict(OnConflict::Reject);
 /// assert_eq!(Index::UNIQUE, same);
 /// ```
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Unique {
     /// Added up; 0 for the default.
     states: u8,
@@ -41,7 +44,7 @@ pub struct Unique {
 }
 
 /// What an enqueue does whose unique key another job has.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum OnConflict {
     /// Leaves the other job as it is: [`Enqueued::Existing`](crate::Enqueued::Existing).

@@ -78,8 +78,10 @@ pub(crate) fn execute<C: Backend, A: Send + Sync + 'static>(
         shared.leases.poke();
     }
     shared.reporter.begun(&held.info());
+    let begun = Instant::now();
     let ran = shared.registry.run(row, slot, Arc::clone(held), &shared.app);
     held.mark_returned();
+    shared.reporter.ran(&held.info(), begun.elapsed());
     let panicked = matches!(ran, settle::Ran::Panicked(_));
     slot.give_back(panicked);
     let settlement = settle::decide(held, shared.registry.backoff(&row.kind), ran, &shared.reporter);

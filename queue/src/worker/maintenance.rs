@@ -1,4 +1,5 @@
-//! Maintenance: the sweep of expired leases, jobs and keys, and this process's row in the table of workers.
+//! Maintenance: the sweep of expired leases, jobs and keys, the purge of finished jobs, schedules, and this process's row
+//! in the table of workers.
 
 use std::time::{Duration, Instant};
 
@@ -10,35 +11,64 @@ use super::{Shared, Stop};
 use crate::backend::{Backend, Swept};
 use crate::events::JobInfo;
 use crate::inspect::State;
+use crate::manage::PURGE_CHUNK;
 use crate::schema::Schema;
+use crate::settle::millis;
 
 /// Rows at the most in one sweep: a jump of the database's clock must not make one process take back everything at once.
 const SWEEP_LIMIT: i64 = 500;
 /// How long it may take one by one: the heartbeat shares the connection.
 const ONE_BY_ONE: Duration = Duration::from_secs(1);
 const SHOW_EVERY: Duration = Duration::from_secs(10);
+/// How long records of fires are kept: 30 days.
+const KEEP_FIRES_MS: i64 = 30 * 24 * 3600 * 1000;
+const PURGE_EVERY: Duration = Duration::from_secs(10);
 
 /// Sweeps until the worker stops.
 pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) {
     let mut show_at = Instant::now();
+    #[cfg(feature = "schedules")]
+    let mut schedules = super::schedules::Schedules::default();
+    let mut purge_at = Instant::now();
     loop {
         if Instant::now() >= show_at {
             show_at = Instant::now() + SHOW_EVERY;
             let _ = briefly(shared, |conn| conn.show_worker(&shared.schema, &shared.worker));
             let _ = briefly(shared, |conn| conn.sweep_keys(&shared.schema, SWEEP_LIMIT));
+            let _ = briefly(shared, |conn| {
+                conn.sweep_fires(&shared.schema, KEEP_FIRES_MS, SWEEP_LIMIT)
+            });
+            #[cfg(feature = "metrics")]
+            show_depths(shared);
+        }
+        if Instant::now() >= purge_at {
+            // A backlog goes a chunk at a time, with the sweep in between.
+            let wait = if purge(shared) {
+                Duration::ZERO
+            } else {
+                spread(PURGE_EVERY)
+            };
+            purge_at = Instant::now() + wait;
         }
         // Both, whatever the first one finds.
         let full = sweep(shared) | discard_expired(shared);
+        let wait = spread(if full {
+            shared.sweep_every / 10
+        } else {
+            shared.sweep_every
+        });
+        #[cfg(feature = "schedules")]
+        let wait = schedules.fire(shared).map_or(wait, |next| next.min(wait));
         let stop: &Stop = &shared.stop;
         select! {
             recv(stop.stopped()) -> _ => return,
-            default(spread(if full { shared.sweep_every / 10 } else { shared.sweep_every })) => {}
+            default(wait) => {}
         }
     }
 }
 
 /// Runs one statement on the heartbeat's connection, which must not wait long for a table's lock.
-fn briefly<C: Backend, A, T>(
+pub(super) fn briefly<C: Backend, A, T>(
     shared: &Shared<C, A>,
     statement: impl FnOnce(&mut C) -> QueryResult<T>,
 ) -> Result<T, Failure> {
@@ -46,6 +76,35 @@ fn briefly<C: Backend, A, T>(
         .beats
         .lock()
         .run(|conn| conn.briefly(&shared.settings, statement))
+}
+
+#[cfg(feature = "metrics")]
+fn show_depths<C: Backend, A>(shared: &Shared<C, A>) {
+    let depths = briefly(shared, |conn| {
+        conn.depths(&shared.schema, &shared.serves, crate::metrics::DEPTH_LIMIT)
+    });
+    depths.unwrap_or_default().iter().for_each(crate::metrics::depth);
+}
+
+/// Removes finished jobs whose time has passed, one chunk of each state; whether there may be more.
+fn purge<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) -> bool {
+    let mut more = false;
+    for (state, keep) in shared.retention.limits() {
+        let purged = briefly(shared, |conn| {
+            conn.purge(&shared.schema, state.as_str(), millis(keep), PURGE_CHUNK)
+        });
+        match purged {
+            Ok(rows) => {
+                if rows > 0 {
+                    log::debug!("purged {rows} {state} jobs");
+                }
+                more |= i64::try_from(rows) == Ok(PURGE_CHUNK);
+            }
+            Err(Failure::Refused(error)) => log::error!("{state} jobs cannot be purged: {error}"),
+            Err(Failure::Away) => return false,
+        }
+    }
+    more
 }
 
 /// One sweep; whether there may be more.
@@ -56,7 +115,13 @@ fn sweep<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) -> bool {
         Err(Failure::Away) => return false,
     };
     for row in &swept {
-        shared.reporter.swept(&info(row), State::parse(&row.state));
+        let job = info(row);
+        if row.begun {
+            shared
+                .reporter
+                .failed(&job, "lease expired", "the lease ran out without a heartbeat");
+        }
+        shared.reporter.swept(&job, State::parse(&row.state));
     }
     if !swept.is_empty() {
         shared.wake();

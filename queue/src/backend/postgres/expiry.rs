@@ -29,7 +29,7 @@ const DISCARD_EXPIRED: &str = concat!(
     freed!(many: "8"),
     ", ",
     moved!(state: "'discarded'", generation: "e.generation + 1", reason: "'expired'"),
-    " SELECT id, queue, kind, attempt, generation, state FROM moved"
+    " SELECT id, queue, kind, attempt, generation, state, false AS begun FROM moved"
 );
 
 const EXPIRED_JOBS: &str = "

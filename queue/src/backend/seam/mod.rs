@@ -16,6 +16,9 @@ pub use lease::*;
 mod commit;
 pub use commit::*;
 
+mod results;
+pub use results::*;
+
 mod settle;
 pub use settle::*;
 
@@ -25,8 +28,20 @@ pub use sweep::*;
 mod expiry;
 pub use expiry::*;
 
+mod pause;
+pub use pause::*;
+
+mod schedule;
+pub use schedule::*;
+
+mod fire;
+pub use fire::*;
+
 mod workers;
 pub use workers::*;
 
 mod inspect;
 pub use inspect::*;
+
+mod manage;
+pub use manage::*;

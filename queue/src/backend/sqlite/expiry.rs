@@ -21,7 +21,7 @@ const COPY_EXPIRED: &str = "
     WHERE state = 'ready' AND expires_at IS NOT NULL AND expires_at <= $1 AND generation < 9223372036854775806
         AND ($3 IS NULL OR id = $3)
     ORDER BY expires_at LIMIT $2
-    RETURNING id, unique_key, queue, kind, attempt, generation, state
+    RETURNING id, unique_key, queue, kind, attempt, generation, state, false AS begun
 ";
 
 /// Nobody owns such a row, so the copy made under the same write lock is presented.

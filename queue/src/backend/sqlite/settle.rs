@@ -1,4 +1,4 @@
-//! Finish, retry, snooze, discard, cancel, release.
+//! Finish, retry, snooze, discard, release.
 
 use diesel::result::{DatabaseErrorKind, Error, QueryResult};
 use diesel::sql_types::{BigInt, Bool, Nullable, Text};
@@ -68,29 +68,6 @@ const RELEASE: &str = "
     RETURNING id
 ";
 
-const REQUEST_CANCEL: &str = "
-    UPDATE leasehold_jobs SET cancel_requested_at = coalesce(cancel_requested_at, $2)
-    WHERE id = $1 AND state = 'running'
-";
-
-const COPY_CANCELLED: &str = "
-    INSERT OR REPLACE INTO leasehold_finished_jobs
-        (id, queue, kind, version, payload, priority, run_at, attempt, max_attempts, lease_token, lease_ms,
-         idempotency_key, unique_key, limit_key, limit_rank, batch_id, created_at, state, generation, reason, finished_at)
-    SELECT id, queue, kind, version, payload, priority, run_at, attempt, max_attempts, lease_token, lease_ms,
-        idempotency_key, unique_key, limit_key, limit_rank, batch_id, created_at, 'cancelled', generation + 1, $2, $3
-    FROM leasehold_jobs WHERE id = $1 AND (state = 'ready' OR $4)
-    RETURNING id, unique_key
-";
-
-/// Whoever cancels has no fence of its own, so it presents what was copied.
-const DELETE_CANCELLED: &str = "
-    DELETE FROM leasehold_jobs AS j WHERE j.id = $1 AND EXISTS (
-        SELECT 1 FROM leasehold_finished_jobs AS copy
-        WHERE copy.id = j.id AND copy.generation = j.generation + 1 AND copy.lease_token IS j.lease_token
-    )
-";
-
 impl SettleStatements for SqliteConnection {
     fn finish(&mut self, schema: &Schema, fences: &[Fence]) -> QueryResult<Vec<i64>> {
         let fences = fences_json(fences);
@@ -147,33 +124,6 @@ impl SettleStatements for SqliteConnection {
         })?;
         Ok(released.into_iter().map(|row| row.id).collect())
     }
-
-    fn request_cancel(&mut self, schema: &Schema, id: i64) -> QueryResult<usize> {
-        write(self, |conn, now| {
-            Sql(
-                schema.render(REQUEST_CANCEL),
-                (bind::<BigInt, _>(id), bind::<BigInt, _>(now)),
-            )
-            .execute(conn)
-        })
-    }
-
-    fn cancel(&mut self, schema: &Schema, id: i64, running: bool, reason: &str) -> QueryResult<usize> {
-        write(self, |conn, now| {
-            let binds = (
-                bind::<BigInt, _>(id),
-                bind::<Text, _>(reason),
-                bind::<BigInt, _>(now),
-                bind::<Bool, _>(running),
-            );
-            let moved: Vec<Moved> = Sql(schema.render(COPY_CANCELLED), binds).load(conn)?;
-            if moved.is_empty() {
-                return Ok(0);
-            }
-            let deleted = Sql(schema.render(DELETE_CANCELLED), (bind::<BigInt, _>(id),)).execute(conn)?;
-            complete_move(conn, schema, moved, "cancelled", deleted).map(|ids| ids.len())
-        })
-    }
 }
 
 /// How running jobs end.
@@ -227,15 +177,7 @@ pub(super) fn complete_move(
     state: &str,
     deleted: usize,
 ) -> QueryResult<Vec<i64>> {
-    let keys: Vec<_> = moved
-        .iter()
-        .filter_map(|row| Some((row.unique_key.as_ref()?, row.id)))
-        .collect();
-    if !keys.is_empty() {
-        let bit = i64::from(State::parse(state).bit());
-        let binds = (bind::<Text, _>(json(&keys)?), bind::<BigInt, _>(bit));
-        Sql(schema.render(DELETE_KEYS), binds).execute(conn)?;
-    }
+    delete_keys(conn, schema, &moved, State::parse(state).bit())?;
     let mut ids: Vec<i64> = moved.into_iter().map(|row| row.id).collect();
     ids.sort_unstable();
     ids.dedup();
@@ -247,6 +189,19 @@ pub(super) fn complete_move(
         return Err(Error::DatabaseError(DatabaseErrorKind::Unknown, Box::new(message)));
     }
     Ok(ids)
+}
+
+/// Frees the unique keys that these jobs have, but for those that are kept in the state with this bit; with 0, all.
+pub(super) fn delete_keys(conn: &mut SqliteConnection, schema: &Schema, jobs: &[Moved], bit: u8) -> QueryResult<()> {
+    let keys: Vec<_> = jobs
+        .iter()
+        .filter_map(|row| Some((row.unique_key.as_ref()?, row.id)))
+        .collect();
+    if !keys.is_empty() {
+        let binds = (bind::<Text, _>(json(&keys)?), bind::<BigInt, _>(i64::from(bit)));
+        Sql(schema.render(DELETE_KEYS), binds).execute(conn)?;
+    }
+    Ok(())
 }
 
 /// Keeps a failed attempt with each of the jobs under `fences`, before they leave `running`.
