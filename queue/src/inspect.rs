@@ -22,9 +22,11 @@
 //! ```
 
 mod results;
+pub(crate) use results::decode;
 pub use results::{ProgressRecord, ReadResultError, progress, result};
 
 mod wait;
+pub(crate) use wait::{Look, wait_until};
 pub use wait::{WaitError, wait_for};
 
 use std::fmt;
@@ -188,7 +190,7 @@ impl From<ErrorRow> for ErrorRecord {
     }
 }
 
-fn time(ms: i64) -> SystemTime {
+pub(crate) fn time(ms: i64) -> SystemTime {
     let distance = Duration::from_millis(ms.unsigned_abs());
     if ms >= 0 {
         SystemTime::UNIX_EPOCH + distance

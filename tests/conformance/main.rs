@@ -19,6 +19,7 @@ mod closure;
 mod commit;
 mod refusal;
 
+mod batches;
 mod cancel;
 mod handler;
 mod settle;

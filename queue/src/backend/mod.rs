@@ -39,6 +39,8 @@ pub trait Backend:
     + LeaseStatements
     + CommitStatements
     + ResultStatements
+    + BatchStatements
+    + WaitStatements
     + SettleStatements
     + SweepStatements
     + WorkerStatements

@@ -126,6 +126,10 @@ impl EnqueueOptions {
         self
     }
 
+    pub(crate) fn in_schema(&self) -> &Schema {
+        &self.schema
+    }
+
     pub(super) fn run_at_ms(&self) -> Result<RunAt, EnqueueError> {
         const LATEST_MS: i64 = 253_402_300_799_000; // the end of the year 9999
         let out_of_range = || EnqueueError::RunAt;

@@ -20,6 +20,9 @@ pub(crate) struct Held {
     pub(crate) idempotency_key: String,
     pub(crate) lease: Duration,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) batch_id: Option<i64>,
+    /// Whether other jobs may wait for its end.
+    pub(crate) awaited: bool,
     /// Milliseconds on [`clock_ms`].
     expires_at: AtomicU64,
     beaten_at: AtomicU64,
@@ -70,6 +73,8 @@ impl Held {
             idempotency_key: row.idempotency_key.clone(),
             lease: Duration::from_millis(row.lease_ms.unsigned_abs()),
             timeout,
+            batch_id: row.batch_id,
+            awaited: row.awaited,
             expires_at: AtomicU64::new(0),
             beaten_at: AtomicU64::new(0),
             begun_at: OnceLock::new(),

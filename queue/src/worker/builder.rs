@@ -10,6 +10,7 @@ use diesel::r2d2::{ConnectionManager, CustomizeConnection, Pool, PoolError};
 use uuid::Uuid;
 
 use super::batch::{Look, Progress};
+use super::checker::FollowUps;
 use super::control::{Control, masked};
 use super::leases::Leases;
 use super::running::Running;
@@ -277,6 +278,7 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
             sweep_every: self.sweep_every,
             batch: self.batch,
             leases: Leases::new(),
+            follow_ups: FollowUps::new(),
             unbegun: Locked::new(Vec::new()),
             stuck: AtomicUsize::new(0),
             alive: AtomicUsize::new(0),

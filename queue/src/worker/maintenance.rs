@@ -36,7 +36,7 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) {
 }
 
 /// Runs one statement on the heartbeat's connection, which must not wait long for a table's lock.
-fn briefly<C: Backend, A, T>(
+pub(super) fn briefly<C: Backend, A, T>(
     shared: &Shared<C, A>,
     statement: impl FnOnce(&mut C) -> QueryResult<T>,
 ) -> Result<T, Failure> {
@@ -65,6 +65,9 @@ fn sweep<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) -> bool {
     }
     if !swept.is_empty() {
         shared.wake();
+    }
+    if swept.iter().any(|row| row.state != "ready") {
+        shared.follow_ups.look_at_all();
     }
     i64::try_from(swept.len()) == Ok(SWEEP_LIMIT)
 }

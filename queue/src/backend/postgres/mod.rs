@@ -16,6 +16,7 @@ use crate::sql::{Bind, bind};
 
 #[macro_use]
 mod texts;
+mod batches;
 mod claim;
 mod commit;
 mod connect;
@@ -27,6 +28,7 @@ mod migrate;
 mod results;
 mod settle;
 mod sweep;
+mod waits;
 mod workers;
 
 impl Backend for PgConnection {

@@ -22,6 +22,12 @@ pub use settle::*;
 mod sweep;
 pub use sweep::*;
 
+mod waits;
+pub use waits::*;
+
+mod batches;
+pub use batches::*;
+
 mod workers;
 pub use workers::*;
 

@@ -5,6 +5,7 @@
 //! lock was taken. The fence is named in every write all the same: an older file may have been put back, and the two
 //! backends shall read alike.
 
+mod batches;
 mod claim;
 mod commit;
 mod connect;
@@ -17,6 +18,7 @@ mod settle;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod waits;
 mod workers;
 
 use std::fmt::Write as _;
