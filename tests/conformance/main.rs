@@ -29,3 +29,4 @@ mod inspect;
 mod results;
 mod schema;
 mod testing;
+mod workflows;

@@ -6,6 +6,7 @@
 mod batch;
 mod cancel;
 mod events;
+mod follow_up;
 mod heartbeat;
 mod kinds;
 mod pool;
