@@ -11,6 +11,7 @@ mod heartbeat;
 mod kinds;
 mod pool;
 mod prefetch;
+mod races;
 mod retries;
 mod shutdown;
 mod signals;
