@@ -8,7 +8,9 @@ use syn::parse::{ParseStream, Parser};
 use syn::{Expr, ExprLit, ExprPath, ExprUnary, Lit, LitStr, Path, Token, UnOp, parenthesized, token};
 
 use crate::attr::FORMS;
+use crate::backoff::GivenBackoff;
 use crate::errors::Errors;
+use crate::schedule;
 
 /// One option as it is written.
 pub(crate) struct Given {
@@ -39,6 +41,14 @@ impl Given {
         match self.value.literal() {
             Some(Lit::Str(text)) => Some(text.clone()),
             _ => self.wrong("text in quotes", errors),
+        }
+    }
+
+    pub(crate) fn backoff(self, errors: &mut Errors) -> Option<GivenBackoff> {
+        match (self.value.literal(), &self.value) {
+            (Some(Lit::Str(text)), _) => Some(GivenBackoff::Text(text.clone())),
+            (_, Value::Expr(Expr::Path(path))) => Some(GivenBackoff::Function(path.clone())),
+            _ => self.wrong("text in quotes or the path of a function", errors),
         }
     }
 
@@ -109,9 +119,18 @@ impl Given {
         by
     }
 
+    /// The options of `schedule(…)`, and where it is written.
+    pub(crate) fn list(self, errors: &mut Errors) -> Option<(Ident, Vec<Given>)> {
+        match &self.value {
+            Value::List(tokens) if !tokens.is_empty() => Some((self.key.clone(), options(tokens.clone(), errors))),
+            _ => self.wrong("when it enqueues itself", errors),
+        }
+    }
+
     fn wrong<T>(&self, expected: &str, errors: &mut Errors) -> Option<T> {
         let form = FORMS
             .iter()
+            .chain(&schedule::FORMS)
             .find(|(name, _)| self.key == name)
             .map_or("", |(_, form)| form);
         errors.push(

@@ -8,9 +8,11 @@ use syn::ext::IdentExt;
 use syn::{Attribute, Data, DeriveInput, ExprPath, Fields, GenericParam, LitStr, Member, Path, Type, parse_quote};
 
 use crate::attr::{Attributes, is_job};
+use crate::backoff::{self, Backoff};
 use crate::duration::{self, DAY};
 use crate::errors::Errors;
 use crate::given::Number;
+use crate::schedule::Schedule;
 
 /// A job type without a mistake. What is `None` or empty stays as the trait has it.
 pub(crate) struct JobModel {
@@ -24,15 +26,11 @@ pub(crate) struct JobModel {
     /// In milliseconds, as all durations here.
     pub(crate) lease: Option<u64>,
     pub(crate) timeout: Option<u64>,
+    pub(crate) expires: Option<u64>,
     pub(crate) backoff: Option<Backoff>,
     pub(crate) unique: Vec<UniqueField>,
+    pub(crate) schedule: Option<Schedule>,
     pub(crate) migrate: Option<ExprPath>,
-}
-
-pub(crate) enum Backoff {
-    Fixed(u64),
-    Linear { step: u64, max: u64 },
-    Exponential { first: u64, max: u64 },
 }
 
 /// A field that the unique key is made of.
@@ -70,8 +68,9 @@ impl JobModel {
         let priority = number("priority", given.priority, i16::MIN.into()..=i16::MAX.into(), errors);
         let max_attempts = number("max_attempts", given.max_attempts, 1..=1_000_000, errors);
         let lease = lease(given.lease, errors);
-        let timeout = timeout(given.timeout, errors);
-        let backoff = backoff(given.backoff, errors);
+        let timeout = longer_than_0("timeout", given.timeout, errors);
+        let expires = longer_than_0("expires", given.expires, errors);
+        let backoff = given.backoff.and_then(|given| backoff::backoff(given, errors));
         let unique = given.unique_by.map(|by| unique(&by, input, errors)).unwrap_or_default();
 
         match (kind, errors.take()) {
@@ -85,8 +84,10 @@ impl JobModel {
                 max_attempts,
                 lease,
                 timeout,
+                expires,
                 backoff,
                 unique,
+                schedule: given.schedule,
                 migrate: given.migrate,
             }),
             (kind, error) => Err(Refused {
@@ -151,7 +152,7 @@ fn check_migrate(given: &Attributes, errors: &mut Errors) {
 }
 
 /// Kinds and queues show up in logs, reports and terminals, where such characters could make one look like another.
-fn name(key: &str, given: Option<LitStr>, errors: &mut Errors) -> Option<LitStr> {
+pub(crate) fn name(key: &str, given: Option<LitStr>, errors: &mut Errors) -> Option<LitStr> {
     let given = given?;
     let text = given.value();
     // The same set as in the library's `name.rs`.
@@ -202,43 +203,18 @@ fn lease(given: Option<LitStr>, errors: &mut Errors) -> Option<u64> {
     })
 }
 
-fn timeout(given: Option<LitStr>, errors: &mut Errors) -> Option<u64> {
+fn longer_than_0(key: &str, given: Option<LitStr>, errors: &mut Errors) -> Option<u64> {
     checked(given?, errors, |text| match duration::parse_millis(text)? {
-        0 => Err("`timeout` must be longer than 0; leave it out for none".to_owned()),
+        0 => Err(format!("`{key}` must be longer than 0; leave it out for none")),
         millis => Ok(millis),
     })
 }
 
-fn backoff(given: Option<LitStr>, errors: &mut Errors) -> Option<Backoff> {
-    checked(given?, errors, parse_backoff)
-}
-
-fn parse_backoff(text: &str) -> Result<Backoff, String> {
-    let malformed =
-        || format!("{text:?} is not a backoff: write \"fixed(30s)\", \"linear(10s..5m)\" or \"exponential(1s..1h)\"");
-    let (shape, waits) = text
-        .strip_suffix(')')
-        .and_then(|text| text.split_once('('))
-        .ok_or_else(malformed)?;
-    if shape == "fixed" && !waits.contains("..") {
-        return Ok(Backoff::Fixed(duration::parse_millis(waits)?));
-    }
-    let (first, max) = waits.split_once("..").ok_or_else(malformed)?;
-    let range = || {
-        let (first, max) = (duration::parse_millis(first)?, duration::parse_millis(max)?);
-        if first == 0 || first > max {
-            return Err("the first wait must be longer than 0 and not longer than the last".to_owned());
-        }
-        Ok((first, max))
-    };
-    match shape {
-        "linear" => range().map(|(step, max)| Backoff::Linear { step, max }),
-        "exponential" => range().map(|(first, max)| Backoff::Exponential { first, max }),
-        _ => Err(malformed()),
-    }
-}
-
-fn checked<T, E: Display>(given: LitStr, errors: &mut Errors, parse: impl FnOnce(&str) -> Result<T, E>) -> Option<T> {
+pub(crate) fn checked<T, E: Display>(
+    given: LitStr,
+    errors: &mut Errors,
+    parse: impl FnOnce(&str) -> Result<T, E>,
+) -> Option<T> {
     parse(&given.value())
         .map_err(|message| errors.push(&given, message))
         .ok()

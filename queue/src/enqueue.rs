@@ -10,10 +10,11 @@ use crate::backend::{Backend, NewJob};
 use crate::commit::depth;
 use crate::job::{Job, MAX_VERSION};
 use crate::name::{self, NameError};
+use crate::settle::millis;
 
 mod keys;
 #[cfg(feature = "sqlite")]
-pub(crate) use keys::stored_idempotency_key;
+pub(crate) use keys::{fingerprint, stored_idempotency_key};
 use keys::{stored_unique_key, take_keys};
 
 mod many;
@@ -220,7 +221,7 @@ fn insert_all<C: Backend>(
     written: &mut Vec<i64>,
 ) -> Result<Vec<Enqueued>, EnqueueError> {
     let keyed = has_keys(rows);
-    let mut all = Vec::with_capacity(rows.len());
+    let mut all: Vec<Enqueued> = Vec::with_capacity(rows.len());
     for chunk in rows.chunks(CHUNK) {
         let ids = conn.insert(&options.schema, chunk)?;
         written.extend(&ids);
@@ -229,10 +230,13 @@ fn insert_all<C: Backend>(
             false => all.extend(ids.into_iter().map(|id| Enqueued::New { id })),
         }
     }
+    for (row, _) in rows.iter().zip(&all).filter(|(_, answer)| answer.is_new()) {
+        crate::metrics::enqueued(&row.queue, &row.kind);
+    }
     Ok(all)
 }
 
-fn new_job<J: Job>(job: &J, options: &EnqueueOptions) -> Result<NewJob, EnqueueError> {
+pub(crate) fn new_job<J: Job>(job: &J, options: &EnqueueOptions) -> Result<NewJob, EnqueueError> {
     let kind = J::KIND;
     let payload = serde_json::to_string(job).map_err(|source| EnqueueError::Serialize { kind, source })?;
     check_payload(kind, &payload)?;
@@ -251,7 +255,7 @@ fn new_job<J: Job>(job: &J, options: &EnqueueOptions) -> Result<NewJob, EnqueueE
         .filter(|ms| (1..=31_536_000_000).contains(ms));
     Ok(NewJob {
         queue: queue.to_owned(),
-        kind,
+        kind: kind.into(),
         version: i32::try_from(J::VERSION)
             .ok()
             .filter(|_| (1..=MAX_VERSION).contains(&J::VERSION))
@@ -263,7 +267,7 @@ fn new_job<J: Job>(job: &J, options: &EnqueueOptions) -> Result<NewJob, EnqueueE
         lease_ms: lease_ms.ok_or_else(out_of_range("lease", "1 ms to 365 days"))?,
         idempotency_key: options.idempotency_key.clone(),
         unique_key: job.unique_key().map(|key| stored_unique_key(kind, &key)),
-        expires_ms: None,
+        expires_ms: options.expires.or(J::EXPIRES).map(millis),
         limit_key: None,
         limit_rank: 0,
         batch_id: None,

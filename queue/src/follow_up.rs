@@ -8,7 +8,7 @@
 //! A batch finishes in two steps, in one transaction: its row is locked, which keeps out those who add to it, and then a
 //! *new* statement looks for open jobs. One statement would look as of before the lock, and miss what was added meanwhile.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use diesel::result::{Error, QueryResult};
 
@@ -143,14 +143,21 @@ fn let_go<C: Backend, S: Steps<C>>(
     if !free.is_empty() {
         followed.changed |= !steps.step(|conn| conn.unblock(schema, &free))?.is_empty();
     }
+    let mut failed: BTreeMap<i64, Vec<WaitingRow>> = BTreeMap::new();
     for row in waiting {
-        let Some(failed_on) = row.failed_on else { continue };
+        if let Some(failed_on) = row.failed_on {
+            failed.entry(failed_on).or_default().push(row);
+        }
+    }
+    for (failed_on, rows) in failed {
         let reason = format!("job {failed_on}, for which it waited, did not complete");
-        if steps.step(|conn| conn.cancel(schema, row.id, false, &reason))? > 0 {
+        let ids: Vec<i64> = rows.iter().map(|row| row.id).collect();
+        let cancelled = steps.step(|conn| conn.cancel(schema, &ids, false, &reason))?;
+        for row in rows.into_iter().filter(|row| cancelled.contains(&row.id)) {
             ended.awaited.insert(row.id);
             ended.batches.extend(row.batch_id);
             followed.changed = true;
-            followed.cancelled.push((row, reason));
+            followed.cancelled.push((row, reason.clone()));
         }
     }
     Ok(())
@@ -219,7 +226,7 @@ fn drop_unused<C: Backend>(conn: &mut C, schema: &Schema, batch: &BatchRow, disc
         && conn.withdraw(schema, &[job_id])? == 0
     {
         // It was changed by hand since its enqueue.
-        conn.cancel(schema, job_id, false, "no job of the batch was discarded")?;
+        conn.cancel(schema, &[job_id], false, "no job of the batch was discarded")?;
     }
     Ok(())
 }

@@ -44,6 +44,7 @@
 //! | run it | [`Handler`], [`LeaseGuard`], [`Receipt`], [`Outcome`], [`JobError`], [`Refusal`], [`LeaseWatch`] |
 //! | run many | [`Worker`], [`Running`], [`ShutdownReport`], [`Summary`], [`Progress`] |
 //! | see what happens | [`Hooks`], [`Counts`], [`JobInfo`], [`inspect`] |
+//! | cancel, requeue, edit and purge by hand | [`manage`] |
 //! | test it | [`testing`], [`assert_enqueued!`] |
 //!
 //! # Create the tables
@@ -164,7 +165,7 @@
 //! # Look
 //!
 //! Each event is one line of the `log` crate and a call of [`Hooks`]; how jobs ended is counted in [`Counts`]. [`inspect`] shows jobs with
-//! their errors, counts them, and cancels them.
+//! their errors and counts them; [`manage`] cancels, requeues, edits and purges them.
 //!
 //! # Test
 //!
@@ -182,6 +183,7 @@
 //! - `postgres`: runs on `diesel::PgConnection`, with the system's libpq.
 //! - `postgres-bundled`: the same with libpq compiled in, which speaks no TLS.
 //! - `progress`: [`Worker::progress_bar`].
+//! - `metrics`: counters, histograms and gauges; see [`metrics`].
 //! - `signals`: [`Worker::stop_on_signals`] and [`Running::run_until_signalled`].
 
 #![cfg_attr(
@@ -238,13 +240,20 @@ mod follow_up;
 
 mod settle;
 
+pub mod metrics;
+
 mod events;
 pub use events::{Counts, Hooks, JobInfo};
 
 mod worker;
 pub use worker::{Progress, Running, ShutdownReport, StartError, Summary, Worker};
 
+#[cfg(feature = "schedules")]
+pub mod schedule;
+
 pub mod inspect;
+
+pub mod manage;
 
 pub mod testing;
 
@@ -268,3 +277,12 @@ pub mod __private;
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// Compiles and runs the programs of the guide.
+#[cfg(all(doctest, feature = "sqlite"))]
+mod guide {
+    #[doc = include_str!("../../docs/guide/events.md")]
+    struct Events;
+    #[doc = include_str!("../../docs/guide/manage.md")]
+    struct Manage;
+}

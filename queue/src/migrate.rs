@@ -60,9 +60,9 @@ pub fn migrate(conn: &mut impl AsBackend) -> Result<Vec<String>, MigrateError> {
 ///
 /// let mut conn = SqliteConnection::establish(":memory:")?;
 /// let migrations = Migrations::in_schema(&Schema::named("billing_jobs")?);
-/// assert_eq!(migrations.status(&mut conn)?.pending[0], "0001");
-/// let versions = migrations.up(&mut conn)?;
-/// assert_eq!(migrations.down(&mut conn)?.as_ref(), versions.last());
+/// let pending = migrations.status(&mut conn)?.pending;
+/// assert_eq!(migrations.up(&mut conn)?, pending);
+/// assert_eq!(migrations.down(&mut conn)?.as_ref(), pending.last());
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -4,7 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use leasehold::batch::{self, BatchError, BatchRecord};
-use leasehold::inspect::{self, Cancel, State, WaitError};
+use leasehold::inspect::{self, State, WaitError};
+use leasehold::manage::{self, Cancel};
 use leasehold::testing::Runner;
 use leasehold::{Batch, Counts, EnqueueError, EnqueueOptions, Handler, Job, JobError, LeaseGuard, Outcome, Schema};
 use serde::{Deserialize, Serialize};
@@ -385,7 +386,7 @@ conformance!(
                 .blocked,
             2
         );
-        assert!(inspect::cancel(&mut conn, &schema, callback, Cancel::Hard, "never mind").unwrap());
+        assert!(manage::cancel(&mut conn, &schema, callback, Cancel::Hard, "never mind").unwrap());
         let (called, _) = drain(&mut conn, |_, lease| lease.finish());
         assert!(called.is_empty() && look(&mut conn, id).is_finished());
     }

@@ -14,6 +14,8 @@ mod claim;
 mod fence;
 mod found;
 mod lease;
+mod manage;
+mod pause;
 
 mod closure;
 mod commit;
@@ -21,12 +23,16 @@ mod refusal;
 
 mod batches;
 mod cancel;
+mod expiry;
 mod handler;
+mod retry;
 mod settle;
 mod sweep;
 
+mod fires;
 mod inspect;
 mod results;
+mod schedules;
 mod schema;
 mod testing;
 mod workflows;

@@ -3,7 +3,8 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use leasehold::inspect::{self, Cancel, State};
+use leasehold::inspect::{self, State};
+use leasehold::manage::{self, Cancel};
 use leasehold::testing::Runner;
 use leasehold::{EnqueueError, EnqueueOptions, Job, JobError, LeaseGuard, Outcome, Workflow, WorkflowError};
 
@@ -101,7 +102,7 @@ conformance!(
         let second = workflow.add(&crate::unique::bill("acme", 7)).after(first);
         let ids = workflow.enqueue(&mut conn).unwrap();
         assert!(!crate::unique::bill("acme", 7).enqueue(&mut conn).unwrap().is_new());
-        assert!(inspect::cancel(&mut conn, &default_schema(), ids.id_of(first), Cancel::Hard, "no").unwrap());
+        assert!(manage::cancel(&mut conn, &default_schema(), ids.id_of(first), Cancel::Hard, "no").unwrap());
         drain(&mut conn, |_, lease| lease.finish());
         assert_eq!(state(&mut conn, ids.id_of(second)), State::Cancelled);
         assert!(crate::unique::bill("acme", 7).enqueue(&mut conn).unwrap().is_new());
@@ -253,7 +254,7 @@ conformance!(
             fences.iter().map(|fence| fence.id).collect::<Vec<_>>(),
             [ids.id_of(first)]
         );
-        assert!(inspect::cancel(&mut conn, &default_schema(), ids.id_of(second), Cancel::Soft, "no").unwrap());
+        assert!(manage::cancel(&mut conn, &default_schema(), ids.id_of(second), Cancel::Soft, "no").unwrap());
         drain(&mut conn, |_, lease| lease.finish());
         assert_eq!(state(&mut conn, ids.id_of(third)), State::Cancelled);
         // A retry of the awaited job lets nobody go.

@@ -6,7 +6,7 @@ use leasehold::{Schema, migrate};
 use leasehold_tests::TestDb;
 use leasehold_tests::postgres::{Database, database};
 
-use crate::{catalog, versions};
+use crate::{ALL, catalog};
 
 /// A role that may log in and nothing else; roles belong to the whole server, so its name is the test's own.
 fn plain_role(db: &mut Database, name: &str) {
@@ -51,7 +51,7 @@ fn an_owner_of_the_schema_needs_no_right_to_create_schemas() {
     let mut conn = db.connect();
     conn.batch_execute(&format!("SET ROLE {role}")).unwrap();
     assert!(conn.batch_execute("CREATE SCHEMA IF NOT EXISTS leasehold").is_err());
-    assert_eq!(migrate(&mut conn).unwrap(), versions::<diesel::PgConnection>());
+    assert_eq!(migrate(&mut conn).unwrap(), ALL);
     drop(conn);
     drop_role(&mut db, &role);
 }
@@ -75,7 +75,7 @@ fn nothing_is_locked_and_nothing_waited_for_when_nothing_is_pending() {
     let waited = other.up(&mut conn).unwrap_err();
     assert!(waited.to_string().contains("lock timeout"), "{waited}");
     holder.batch_execute("ROLLBACK").unwrap();
-    assert_eq!(other.up(&mut conn).unwrap(), versions::<diesel::PgConnection>());
+    assert_eq!(other.up(&mut conn).unwrap(), ALL);
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn two_schemas_do_not_wait_for_each_other() {
         .batch_execute("BEGIN; SELECT pg_advisory_xact_lock(1281712499, hashtext('other'))")
         .unwrap();
     conn.batch_execute("SET lock_timeout = '300ms'").unwrap();
-    assert_eq!(migrate(&mut conn).unwrap(), versions::<diesel::PgConnection>());
+    assert_eq!(migrate(&mut conn).unwrap(), ALL);
 }
 
 #[test]
@@ -104,5 +104,5 @@ fn a_schema_that_holds_something_else_stays() {
         1
     );
     assert_eq!(db.integer("SELECT count(*) FROM leasehold.of_the_host"), 0);
-    assert_eq!(migrate(&mut conn).unwrap(), versions::<diesel::PgConnection>());
+    assert_eq!(migrate(&mut conn).unwrap(), ALL);
 }

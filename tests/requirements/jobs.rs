@@ -28,7 +28,7 @@ pub(crate) fn control<Db: TestDb>(db: &Db) -> Db::Connection {
 pub(crate) fn new_job(lease_ms: i64) -> NewJob {
     NewJob {
         queue: "default".to_owned(),
-        kind: "test",
+        kind: "test".into(),
         version: 1,
         payload: "{}".to_owned(),
         priority: 0,

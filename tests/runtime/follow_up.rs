@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use leasehold::batch::{self, BatchRecord};
-use leasehold::inspect::{self, Cancel, State};
+use leasehold::inspect::{self, State};
+use leasehold::manage::Cancel;
 use leasehold::{Batch, EnqueueOptions, Job, Schema, Worker, Workflow};
 use leasehold_tests::jobs::{App, HOUR, Note, SOON, Step, Then, Work, app, claim_and_die, finish, job, prepare};
 use leasehold_tests::{TestDb, conformance, eventually};

@@ -6,12 +6,16 @@
 mod batch;
 mod cancel;
 mod events;
+mod expiry;
 mod follow_up;
 mod heartbeat;
+mod identity;
 mod kinds;
+mod pause;
 mod pool;
 mod prefetch;
 mod races;
+mod retention;
 mod retries;
 mod shutdown;
 mod signals;

@@ -43,8 +43,13 @@ pub trait Backend:
     + WaitStatements
     + SettleStatements
     + SweepStatements
+    + ExpiryStatements
+    + PauseStatements
+    + ScheduleStatements
+    + FireStatements
     + WorkerStatements
     + InspectStatements
+    + ManageStatements
     + crate::migrate::Migrate
     + AsBackend<Connection = Self>
 {

@@ -3,16 +3,17 @@
 use super::{BatchError, check_now};
 use crate::backend::{AsBackend, Backend, BatchStatements};
 use crate::follow_up::{Direct, Ended, Followed, follow};
-use crate::inspect::{self, Cancel};
+use crate::manage::{Cancel, cancel_these};
 use crate::migrate::Migrate;
 use crate::schema::Schema;
+use crate::settle::storable;
 use crate::transaction::atomically;
 
 /// Jobs in one look.
 const PAGE: i64 = 500;
 
 /// Cancels a batch: nothing can be added to it from now on, and each of its jobs that has not ended is cancelled as
-/// [`inspect::cancel`] does: those that are ready at once, running ones at once ([`Cancel::Hard`]) or by request
+/// [`manage::cancel`](crate::manage::cancel()) does: those that are ready at once, running ones at once ([`Cancel::Hard`]) or by request
 /// ([`Cancel::Soft`]). Returns how many were cancelled or asked. Its callback for "all done" is called once all have ended.
 ///
 /// Outside of a transaction each job is cancelled by itself; a call that was cut short can be made again.
@@ -23,7 +24,7 @@ const PAGE: i64 = 500;
 ///
 /// ```
 /// # include!("../doctest_setup.rs");
-/// use leasehold::inspect::Cancel;
+/// use leasehold::manage::Cancel;
 /// use leasehold::{Batch, Schema, batch};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -42,21 +43,17 @@ pub fn cancel(
     how: Cancel,
     reason: &str,
 ) -> Result<u64, BatchError> {
-    let conn = conn.as_backend();
+    let (conn, reason) = (conn.as_backend(), storable(reason));
     conn.patiently(|conn| atomically(conn, |conn| close(conn, schema, id)))??;
     let (mut after, mut cancelled) = (i64::MIN, 0);
     loop {
         let page = conn.open_in_batch(schema, id, after, PAGE)?;
         let Some(last) = page.last() else { break };
         after = *last;
+        cancelled += conn.patiently(|conn| cancel_these(conn, schema, &page, how, &reason))??;
+        // Whether others wait for them is not known here; looking does no harm.
         let mut ended = Ended::default();
-        for job in page {
-            if inspect::cancel(conn, schema, job, how, reason)? {
-                cancelled += 1;
-                // Whether others wait for it is not known here; looking does no harm.
-                ended.awaited.insert(job);
-            }
-        }
+        ended.awaited.extend(page);
         conn.patiently(|conn| follow(&mut Direct(conn), schema, &mut ended, &mut Followed::default()))??;
     }
     conn.patiently(|conn| check_now(conn, schema, id))??;

@@ -97,7 +97,7 @@ fn conflict(key: &NewKey, holders: &HashMap<&str, &KeyHolder>) -> Option<Result<
 }
 
 fn keys(row: &NewJob, job_id: i64, options: &EnqueueOptions) -> Vec<NewKey> {
-    let fingerprint = sha256(&[row.kind, &row.payload]);
+    let fingerprint = fingerprint(&row.kind, &row.payload);
     let remember = options.remember_key.unwrap_or(EnqueueOptions::KEY_RETENTION);
     let keep_ms = Some(millis(remember));
     let unique = row.unique_key.clone().map(|key| NewKey {
@@ -118,6 +118,11 @@ fn keys(row: &NewJob, job_id: i64, options: &EnqueueOptions) -> Vec<NewKey> {
         }
     });
     unique.into_iter().chain(idempotency).collect()
+}
+
+/// What a key was used for.
+pub(crate) fn fingerprint(kind: &str, payload: &str) -> String {
+    sha256(&[kind, payload])
 }
 
 /// A unique key as it is stored. Each kind has its own.

@@ -41,6 +41,7 @@ pub struct EnqueueOptions {
     pub(super) queue: Option<String>,
     pub(super) max_attempts: Option<u32>,
     pub(super) lease: Option<Duration>,
+    pub(super) expires: Option<Duration>,
     pub(super) idempotency_key: Option<String>,
     pub(super) remember_key: Option<Duration>,
     pub(super) schema: Schema,
@@ -104,6 +105,19 @@ impl EnqueueOptions {
         self
     }
 
+    /// The age, counted from this enqueue by the database's clock, at which the job is discarded instead of run. A hundred
+    /// years at the most. Its delay counts, too: a job that may run after two hours and expires after one never runs.
+    ///
+    /// A job that is claimed too late is discarded with the reason "expired" before its handler begins; the claim counts
+    /// as an attempt, as every claim does. One that nobody claims (there is no worker for it, it waits for a retry, a
+    /// limit or other jobs) is discarded by the maintenance of any worker. An attempt that runs when the job expires goes
+    /// on, and may complete the job; another one does not begin.
+    #[must_use]
+    pub fn expires(mut self, age: Duration) -> Self {
+        self.expires = Some(age);
+        self
+    }
+
     /// A key of the caller's, 1 to 255 bytes. The same key enqueues one job only, for as long as it is remembered, and
     /// handlers get it from [`LeaseGuard::idempotency_key`](crate::LeaseGuard::idempotency_key).
     #[must_use]
@@ -128,6 +142,23 @@ impl EnqueueOptions {
 
     pub(crate) fn in_schema(&self) -> &Schema {
         &self.schema
+    }
+
+    /// Whether they say what only one job can have: its time, or its key.
+    #[cfg(feature = "schedules")]
+    pub(crate) fn is_for_one_job(&self) -> bool {
+        self.run_at.is_some() || self.delay.is_some() || self.idempotency_key.is_some()
+    }
+
+    /// The priority, if one is set.
+    pub(crate) fn chosen_priority(&self) -> Option<i16> {
+        self.priority
+    }
+
+    /// The run time, if one is set.
+    pub(crate) fn chosen_run_at(&self) -> Result<Option<RunAt>, EnqueueError> {
+        let chosen = self.run_at.is_some() || self.delay.is_some();
+        chosen.then(|| self.run_at_ms()).transpose()
     }
 
     pub(super) fn run_at_ms(&self) -> Result<RunAt, EnqueueError> {

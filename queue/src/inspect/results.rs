@@ -26,9 +26,11 @@ pub enum ReadResultError {
     Database(#[from] Error),
 }
 
-/// The result that a job completed with: [`LeaseGuard::commit_with`](crate::LeaseGuard::commit_with) or
-/// [`LeaseGuard::finish_with`](crate::LeaseGuard::finish_with). `None` while it has not completed, and when it completed
-/// without one.
+/// The result that a job completed with.
+///
+/// It was given to [`LeaseGuard::commit_with`](crate::LeaseGuard::commit_with) or
+/// [`LeaseGuard::finish_with`](crate::LeaseGuard::finish_with). `None` while the job has not completed, and when it
+/// completed without one.
 ///
 /// # Errors
 ///

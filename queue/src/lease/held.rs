@@ -23,6 +23,8 @@ pub(crate) struct Held {
     pub(crate) batch_id: Option<i64>,
     /// Whether other jobs may wait for its end.
     pub(crate) awaited: bool,
+    /// From when on the handler is not to begin.
+    too_late_at: Option<Instant>,
     /// Milliseconds on [`clock_ms`].
     expires_at: AtomicU64,
     beaten_at: AtomicU64,
@@ -75,6 +77,10 @@ impl Held {
             timeout,
             batch_id: row.batch_id,
             awaited: row.awaited,
+            too_late_at: row.expires_in_ms.and_then(|ms| {
+                // Counted from the answer: the claim may have waited before it read the clock.
+                Instant::now().checked_add(Duration::from_millis(ms.max(0).unsigned_abs()))
+            }),
             expires_at: AtomicU64::new(0),
             beaten_at: AtomicU64::new(0),
             begun_at: OnceLock::new(),
@@ -110,6 +116,11 @@ impl Held {
 
     pub(crate) fn remaining(&self, now: Instant) -> Duration {
         Duration::from_millis(self.expires_at.load(Ordering::Acquire).saturating_sub(clock_ms(now)))
+    }
+
+    /// Whether the job has expired before its handler began.
+    pub(crate) fn is_too_late(&self, now: Instant) -> bool {
+        self.too_late_at.is_some_and(|at| now >= at)
     }
 
     pub(crate) fn begin(&self, now: Instant) {

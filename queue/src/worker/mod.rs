@@ -6,7 +6,7 @@
 //! | claimer | claims for idle workers | its own |
 //! | settler | writes what becomes of jobs, completions in groups | its own |
 //! | heartbeat | renews leases, fences handlers past their timeout | its own, shared with maintenance |
-//! | maintenance | sweeps expired leases | shared with the heartbeat |
+//! | maintenance | sweeps expired leases, fires schedules | shared with the heartbeat |
 //! | checker | finishes batches, lets go jobs that waited for others | shared with the heartbeat |
 //! | listener (PostgreSQL) | wakes the claimer | its own |
 //!
@@ -23,6 +23,7 @@ use diesel::r2d2::{ConnectionManager, Pool};
 use crate::backend::{Backend, ConnectionSettings, Served, WorkerRow};
 use crate::events::Reporter;
 use crate::lease::Held;
+use crate::manage::Retention;
 use crate::registry::Registry;
 use crate::schema::Schema;
 use crate::settle::Settlement;
@@ -52,6 +53,8 @@ pub use running::{Running, ShutdownReport};
 mod signals;
 mod slot;
 
+#[cfg(feature = "schedules")]
+mod schedules;
 mod settler;
 mod source;
 mod threads;
@@ -77,6 +80,7 @@ pub(crate) struct Shared<C: Backend, A> {
     unbatched: bool,
     poll: Duration,
     sweep_every: Duration,
+    retention: Retention,
     /// Whether somebody waits for the queue to be empty: then the claimer looks after every settlement.
     batch: bool,
     reporter: Reporter,
@@ -92,6 +96,8 @@ pub(crate) struct Shared<C: Backend, A> {
     alive: AtomicUsize,
     stop: Stop,
     wake: Sender<()>,
+    /// Makes the heartbeat ask at once: somebody has cancelled running jobs.
+    cancels: (Sender<()>, Receiver<()>),
     look: batch::Look,
 }
 

@@ -91,7 +91,7 @@ impl EnqueueStatements for PgConnection {
     fn insert(&mut self, schema: &Schema, jobs: &[NewJob]) -> QueryResult<Vec<i64>> {
         let binds = (
             column::<Text, _, _>(jobs, |job| job.queue.as_str()),
-            column::<Text, _, _>(jobs, |job| job.kind),
+            column::<Text, _, _>(jobs, |job| job.kind.as_ref()),
             column::<Integer, _, _>(jobs, |job| job.version),
             column::<Text, _, _>(jobs, |job| job.payload.as_str()),
             column::<SmallInt, _, _>(jobs, |job| job.priority),

@@ -16,15 +16,22 @@ use crate::sql::{Bind, bind};
 
 #[macro_use]
 mod texts;
+#[macro_use]
+mod schedule;
 mod batches;
 mod claim;
 mod commit;
 mod connect;
 mod conninfo;
 mod enqueue;
+mod expiry;
+mod fire;
+#[macro_use]
 mod inspect;
 mod lease;
+mod manage;
 mod migrate;
+mod pause;
 mod results;
 mod settle;
 mod sweep;

@@ -50,9 +50,12 @@ const SWEEP: &str = concat!(
                 FROM expired AS x WHERE x.begun"
     ),
     "
-    SELECT id, queue, kind, attempt, generation, state FROM ready
-    UNION ALL
-    SELECT id, queue, kind, attempt, generation, state FROM moved"
+    SELECT s.id, s.queue, s.kind, s.attempt, s.generation, s.state, x.begun
+    FROM (
+        SELECT id, queue, kind, attempt, generation, state FROM ready
+        UNION ALL
+        SELECT id, queue, kind, attempt, generation, state FROM moved
+    ) AS s JOIN expired AS x ON x.id = s.id"
 );
 
 const EXPIRED: &str = "

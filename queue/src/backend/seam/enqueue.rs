@@ -1,5 +1,7 @@
 //! Jobs become rows.
 
+use std::borrow::Cow;
+
 use diesel::QueryableByName;
 use diesel::result::QueryResult;
 use diesel::sql_types::{BigInt, Text};
@@ -10,7 +12,8 @@ use crate::schema::Schema;
 #[derive(Debug, Clone)]
 pub struct NewJob {
     pub queue: String,
-    pub kind: &'static str,
+    /// A program's own, or a stored schedule's.
+    pub kind: Cow<'static, str>,
     pub version: i32,
     pub payload: String,
     pub priority: i16,

@@ -27,9 +27,23 @@ pub use waits::*;
 
 mod batches;
 pub use batches::*;
+mod expiry;
+pub use expiry::*;
+
+mod pause;
+pub use pause::*;
+
+mod schedule;
+pub use schedule::*;
+
+mod fire;
+pub use fire::*;
 
 mod workers;
 pub use workers::*;
 
 mod inspect;
 pub use inspect::*;
+
+mod manage;
+pub use manage::*;

@@ -147,7 +147,7 @@ fn row(job: &NewJob, now: i64) -> impl serde::Serialize {
     };
     (
         &job.queue,
-        job.kind,
+        &job.kind,
         job.version,
         &job.payload,
         job.priority,

@@ -64,7 +64,7 @@ impl Drop for Database {
 fn new_job() -> NewJob {
     NewJob {
         queue: "default".to_owned(),
-        kind: "test",
+        kind: "test".into(),
         version: 1,
         payload: "{}".to_owned(),
         priority: 0,
@@ -151,7 +151,7 @@ impl<'a> OneConnection<'a> {
     fn commit(
         &mut self,
         held: &Held,
-        writes: impl FnMut(&mut SqliteConnection) -> Result<(), JobError>,
+        mut writes: impl FnMut(&mut SqliteConnection) -> Result<(), JobError>,
     ) -> Result<(), JobError> {
         self.broken = false;
         Commit {
@@ -160,7 +160,7 @@ impl<'a> OneConnection<'a> {
             isolation: None,
             tries: 1,
         }
-        .run(self, writes)
+        .run(self, |tx| writes(tx).map(|()| None))
     }
 }
 
