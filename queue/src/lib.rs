@@ -211,6 +211,12 @@ pub use leasehold_derive::Job;
 mod enqueue;
 pub use enqueue::{EnqueueError, EnqueueOptions, Enqueued};
 
+pub mod batch;
+pub use batch::Batch;
+
+mod workflow;
+pub use workflow::{EnqueuedWorkflow, Step, Workflow, WorkflowError};
+
 mod wake;
 
 #[allow(missing_docs, reason = "for the runtime and the project's own tests")]
@@ -227,6 +233,10 @@ mod registry;
 mod results;
 
 mod commit;
+
+mod transaction;
+
+mod follow_up;
 
 mod settle;
 

@@ -22,6 +22,7 @@ mod closure;
 mod commit;
 mod refusal;
 
+mod batches;
 mod cancel;
 mod expiry;
 mod handler;
@@ -35,3 +36,4 @@ mod results;
 mod schedules;
 mod schema;
 mod testing;
+mod workflows;
