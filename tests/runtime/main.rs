@@ -12,6 +12,7 @@ mod pool;
 mod prefetch;
 mod retention;
 mod retries;
+mod schedules;
 mod shutdown;
 mod signals;
 #[cfg(feature = "sqlite")]
