@@ -117,8 +117,9 @@ impl fmt::Debug for ScheduleRecord {
     }
 }
 
-/// Creates a schedule, or replaces the one of its name, whoever defined it and however it was changed; returns its
-/// revision. Its next fire time is computed anew if the cron text or the zone is another one. A paused one stays paused.
+/// Creates a schedule, or replaces the one of its name, whoever defined it; returns its revision.
+///
+/// The next fire time is computed anew if the cron text or the zone is another one. A paused schedule stays paused.
 ///
 /// # Errors
 ///
