@@ -21,6 +21,12 @@
 //! # }
 //! ```
 
+mod results;
+pub use results::{ProgressRecord, ReadResultError, progress, result};
+
+mod wait;
+pub use wait::{WaitError, wait_for};
+
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
@@ -55,6 +61,17 @@ impl State {
             "discarded" => Self::Discarded,
             "cancelled" => Self::Cancelled,
             _ => Self::Ready,
+        }
+    }
+
+    /// As a unique key's states add up.
+    pub(crate) const fn bit(self) -> u8 {
+        match self {
+            Self::Ready => 1,
+            Self::Running => 2,
+            Self::Completed => 4,
+            Self::Discarded => 8,
+            Self::Cancelled => 16,
         }
     }
 

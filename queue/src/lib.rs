@@ -39,7 +39,7 @@
 //! | To | look at |
 //! | --- | --- |
 //! | create the tables | [`migrate()`], [`migrate::Migrations`], [`Schema`] |
-//! | define a job | [`Job`] and its derive, [`Backoff`] |
+//! | define a job | [`Job`] and its derive, [`Backoff`], [`Unique`], [`OnConflict`] |
 //! | enqueue it | [`Job::enqueue`], [`EnqueueOptions`], [`Enqueued`], [`EnqueueError`] |
 //! | run it | [`Handler`], [`LeaseGuard`], [`Receipt`], [`Outcome`], [`JobError`], [`Refusal`], [`LeaseWatch`] |
 //! | run many | [`Worker`], [`Running`], [`ShutdownReport`], [`Summary`], [`Progress`] |
@@ -190,6 +190,7 @@
 //! - `postgres-bundled`: the same with libpq compiled in, which speaks no TLS.
 //! - `schedules` (default): [`schedule`], with the rules of the time zones compiled in.
 //! - `progress`: [`Worker::progress_bar`].
+//! - `metrics`: counters, histograms and gauges; see [`metrics`].
 //! - `signals`: [`Worker::stop_on_signals`] and [`Running::run_until_signalled`].
 
 #![cfg_attr(
@@ -211,7 +212,7 @@ pub mod migrate;
 pub use migrate::migrate;
 
 mod job;
-pub use job::{Backoff, Job};
+pub use job::{Backoff, Job, OnConflict, Unique};
 pub use leasehold_derive::Job;
 
 mod enqueue;
@@ -230,9 +231,13 @@ pub use handler::{Handler, JobError, Outcome};
 
 mod registry;
 
+mod results;
+
 mod commit;
 
 mod settle;
+
+pub mod metrics;
 
 mod events;
 pub use events::{Counts, Hooks, JobInfo};
@@ -270,7 +275,14 @@ pub mod __private;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// Compiles and runs the guide's programs.
-#[cfg(all(doctest, feature = "sqlite", feature = "schedules"))]
-#[doc = include_str!("../../docs/guide/schedules.md")]
-struct GuideToSchedules;
+/// Compiles and runs the programs of the guide.
+#[cfg(all(doctest, feature = "sqlite"))]
+mod guide {
+    #[doc = include_str!("../../docs/guide/events.md")]
+    struct Events;
+    #[doc = include_str!("../../docs/guide/manage.md")]
+    struct Manage;
+    #[cfg(feature = "schedules")]
+    #[doc = include_str!("../../docs/guide/schedules.md")]
+    struct Schedules;
+}

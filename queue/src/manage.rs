@@ -1,4 +1,4 @@
-//! Jobs managed by hand: cancel, requeue, edit, purge.
+//! Jobs and queues managed by hand: cancel, requeue, edit, purge, pause.
 //!
 //! Whatever takes a job from its worker adds one to its generation, so that the worker's writes are refused. Where many
 //! jobs are meant, each chunk of them is a transaction of its own, unless the caller's transaction is open.
@@ -40,6 +40,9 @@ pub use edit::{Edit, EditError, edit};
 mod purge;
 pub(crate) use purge::CHUNK as PURGE_CHUNK;
 pub use purge::{Retention, purge};
+
+mod pause;
+pub use pause::{Pause, Scope, pause, pauses, resume};
 
 use diesel::result::QueryResult;
 

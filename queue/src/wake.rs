@@ -4,7 +4,8 @@
 //! caller's transaction is visible only after the caller's commit, of which we are not told; it makes them look often
 //! for a moment instead. Claimers of other processes see the change by `PRAGMA data_version`.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, TrySendError};
@@ -62,4 +63,43 @@ pub(crate) fn expect_local() {
 #[cfg(feature = "sqlite")]
 pub(crate) fn is_expected() -> bool {
     local().expected_until.is_some_and(|until| Instant::now() < until)
+}
+
+/// Who waits in this process for jobs to end; see [`Ended`].
+static ENDED: (Mutex<u64>, Condvar) = (Mutex::new(0), Condvar::new());
+static WAITERS: AtomicUsize = AtomicUsize::new(0);
+
+/// A job of this process has ended, and that is committed. Costs nothing while nobody waits.
+pub(crate) fn ended() {
+    if WAITERS.load(Ordering::SeqCst) > 0 {
+        *ENDED.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        ENDED.1.notify_all();
+    }
+}
+
+/// Somebody who waits for a job to end. The numbers are not of one job: look again at each.
+pub(crate) struct Ended(());
+
+impl Ended {
+    pub(crate) fn listen() -> Self {
+        WAITERS.fetch_add(1, Ordering::SeqCst);
+        Self(())
+    }
+
+    /// Counts up with each end.
+    pub(crate) fn number(&self) -> u64 {
+        *ENDED.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until more jobs have ended than `seen`, `timeout` at the most.
+    pub(crate) fn wait(&self, seen: u64, timeout: Duration) {
+        let number = ENDED.0.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(ENDED.1.wait_timeout_while(number, timeout, |number| *number == seen));
+    }
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        WAITERS.fetch_sub(1, Ordering::SeqCst);
+    }
 }

@@ -274,7 +274,7 @@ conformance!(
             },
         ] {
             assert_eq!(
-                conn.advance(&default_schema(), &[other.clone()]).unwrap(),
+                conn.advance(&default_schema(), std::slice::from_ref(&other)).unwrap(),
                 0,
                 "{other:?}"
             );

@@ -5,6 +5,7 @@
 
 mod support;
 
+mod conflict;
 mod enqueue;
 mod idempotency;
 mod payload;
@@ -15,18 +16,22 @@ mod fence;
 mod found;
 mod lease;
 mod manage;
+mod pause;
 
 mod closure;
 mod commit;
 mod refusal;
 
 mod cancel;
+mod expiry;
 mod handler;
+mod retry;
 mod settle;
 mod sweep;
 
 mod fires;
 mod inspect;
+mod results;
 mod schedules;
 mod schema;
 mod testing;

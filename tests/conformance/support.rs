@@ -216,6 +216,12 @@ pub(crate) fn from_now<D: TestDb>(db: &mut D, table: &str, column: &str, filter:
     Duration::from_millis(left.try_into().expect("the time is to come"))
 }
 
+/// How long a job that is put back waits.
+#[track_caller]
+pub(crate) fn waits<D: TestDb>(db: &mut D, id: i64) -> Duration {
+    from_now(db, "leasehold.jobs", "run_at", &format!("id = {id}"))
+}
+
 /// Whether `time` is `expected` with ten seconds for a slow machine.
 pub(crate) fn is_about(time: Duration, expected: Duration) -> bool {
     time <= expected && time + Duration::from_secs(10) >= expected

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::sources::{all_writes, missing, writes};
 
 /// Writes of a job's row that name less than the fence, and why each may.
-const EXCEPTIONS: [(&str, &str, &str); 15] = [
+const EXCEPTIONS: &[(&str, &str, &str)] = &[
     (
         "postgres/claim",
         "CLAIM",
@@ -56,6 +56,26 @@ const EXCEPTIONS: [(&str, &str, &str); 15] = [
         "sqlite/manage",
         "EDIT",
         "ready rows of the generation that the caller has seen",
+    ),
+    (
+        "postgres/keys",
+        "CHANGE_READY",
+        "ready rows, locked and read by this transaction: it presents their generation",
+    ),
+    (
+        "sqlite/keys",
+        "CHANGE_READY",
+        "ready rows, read under the same write lock: it presents their generation",
+    ),
+    (
+        "postgres/expiry",
+        "DISCARD_EXPIRED",
+        "nobody owns what it takes: ready rows, under its own lock",
+    ),
+    (
+        "sqlite/expiry",
+        "DELETE_EXPIRED",
+        "nobody owns what it takes: ready rows, copied under the same write lock",
     ),
     ("postgres/inspect", "MOVE_RUN_AT", "a test's helper on ready rows"),
     ("sqlite/inspect", "MOVE_RUN_AT", "a test's helper on ready rows"),

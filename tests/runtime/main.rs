@@ -6,8 +6,11 @@
 mod batch;
 mod cancel;
 mod events;
+mod expiry;
 mod heartbeat;
+mod identity;
 mod kinds;
+mod pause;
 mod pool;
 mod prefetch;
 mod retention;
@@ -21,4 +24,5 @@ mod start;
 mod sweep;
 mod threads;
 mod timeout;
+mod wait;
 mod wake_up;

@@ -35,11 +35,15 @@ pub trait Backend:
     + 'static
     + Connect
     + EnqueueStatements
+    + KeyStatements
     + ClaimStatements
     + LeaseStatements
     + CommitStatements
+    + ResultStatements
     + SettleStatements
     + SweepStatements
+    + ExpiryStatements
+    + PauseStatements
     + ScheduleStatements
     + FireStatements
     + WorkerStatements

@@ -62,6 +62,8 @@ pub struct Summary {
     pub counts: Counts,
     /// Jobs whose run time is further away than the worker's patience.
     pub scheduled: u64,
+    /// Jobs that are paused.
+    pub paused: u64,
     /// Whether a signal ended it before the queue was empty.
     pub interrupted: bool,
     /// From start to end.
@@ -109,7 +111,7 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
     }
 
     /// Runs until what the worker serves is empty, then stops: no job is ready, none runs in any process, and none comes
-    /// due within [`Worker::patience`].
+    /// due within [`Worker::patience`]. Paused jobs are not waited for.
     ///
     /// # Errors
     ///
@@ -183,6 +185,7 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
         Ok(Summary {
             counts: running.counts(),
             scheduled: waiting.scheduled.unsigned_abs(),
+            paused: waiting.paused.unsigned_abs(),
             interrupted,
             elapsed: started.elapsed(),
         })

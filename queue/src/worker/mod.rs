@@ -103,6 +103,7 @@ impl<C: Backend, A> Shared<C, A> {
         if self.leases.remove(&held.fence) && self.batch {
             self.wake();
         }
+        crate::wake::ended();
     }
 
     /// Makes the claimer look again.

@@ -23,17 +23,28 @@ const PROMOTE: &str = "
     )) AND j.state = 'ready' AND j.scheduled
 ";
 
+/// Whether what is served (as `given`) is paused. Each list is read once for the whole statement.
+macro_rules! paused {
+    () => {
+        "(EXISTS (SELECT 1 FROM leasehold.pauses WHERE scope = 'all')
+            OR given.queue = ANY (ARRAY(SELECT name FROM leasehold.pauses WHERE scope = 'queue'))
+            OR given.kind = ANY (ARRAY(SELECT name FROM leasehold.pauses WHERE scope = 'kind')))"
+    };
+}
+
 // One look-up in `jobs_claim` for each thing that is served, so nothing else is stepped over. The array is built once:
 // a limit in a sub-select that is joined may be run again and take more rows than it says. Rows at the end of their
 // numbers are left out, for one of them would fail the claim of its neighbours; the room left below the limit of
 // generations is for the sweep, which adds one more. The claim makes itself durable, whatever
 // the session says: a claim that a crash forgets would be given to a second worker.
-const CLAIM: &str = "
+const CLAIM: &str = concat!("
     UPDATE leasehold.jobs AS j SET
         state = 'running', generation = j.generation + 1, lease_token = $5, attempt = j.attempt + 1, worker = $6, begun = $7,
         lease_until = pg_catalog.clock_timestamp() + j.lease_ms * INTERVAL '1 millisecond'
     WHERE j.id = ANY (ARRAY(
-        SELECT best.id FROM unnest($1, $2, $3) AS served (queue, kind, version)
+        SELECT best.id FROM (
+            SELECT given.* FROM unnest($1, $2, $3) AS given (queue, kind, version) WHERE NOT ", paused!(), "
+        ) AS served
         CROSS JOIN LATERAL (
             SELECT id, priority, run_at FROM leasehold.jobs
             WHERE queue = served.queue AND kind = served.kind AND version = served.version AND state = 'ready' AND NOT scheduled
@@ -44,23 +55,33 @@ const CLAIM: &str = "
     )) AND j.state = 'ready'
     RETURNING j.id, j.queue, j.kind, j.version, j.payload::pg_catalog.text, j.attempt, j.max_attempts, j.generation, j.lease_ms,
         j.idempotency_key, j.limit_key, j.batch_id, j.awaited,
+        pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp() - j.run_at) * 1000)::bigint AS waited_ms,
         pg_catalog.ceil(extract(epoch FROM j.expires_at - pg_catalog.clock_timestamp()) * 1000)::bigint AS expires_in_ms,
         pg_catalog.set_config('synchronous_commit', CASE pg_catalog.current_setting('synchronous_commit')
             WHEN 'off' THEN 'on' ELSE pg_catalog.current_setting('synchronous_commit') END, true)
-";
+");
 
 const FIND_CLAIMED: &str = "
     SELECT id, queue, kind, version, payload::pg_catalog.text, attempt, max_attempts, generation, lease_ms, idempotency_key,
         limit_key, batch_id, awaited,
+        pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp() - run_at) * 1000)::bigint AS waited_ms,
         pg_catalog.ceil(extract(epoch FROM expires_at - pg_catalog.clock_timestamp()) * 1000)::bigint AS expires_in_ms
     FROM leasehold.jobs WHERE worker IS NOT NULL AND state = 'running' AND lease_token = $1
 ";
 
-// The cold path: it counts no further than it is asked to, each (queue, kind, version) by its own index entries.
-const WAITING: &str = "
-    WITH served AS MATERIALIZED (SELECT * FROM unnest($1, $2, $3) AS served (queue, kind, version)),
+// The cold path: it counts no further than it is asked to, each (queue, kind, version) by its own index entries. What is
+// paused is counted apart: a claimer that took it for ready would look again and again.
+const WAITING: &str = concat!(
+    "
+    WITH served AS MATERIALIZED (
+        SELECT given.*, ",
+    paused!(),
+    " AS paused FROM unnest($1, $2, $3) AS given (queue, kind, version)
+    ),
     ready AS (
-        SELECT pg_catalog.count(*) AS jobs FROM served CROSS JOIN LATERAL (
+        SELECT pg_catalog.count(*) FILTER (WHERE NOT served.paused) AS jobs,
+            pg_catalog.count(*) FILTER (WHERE served.paused) AS paused
+        FROM served CROSS JOIN LATERAL (
             SELECT 1 FROM leasehold.jobs AS j
             WHERE j.queue = served.queue AND j.kind = served.kind AND j.version = served.version
               AND j.state = 'ready' AND NOT j.scheduled AND j.blocked_by IS NULL LIMIT $4
@@ -69,30 +90,36 @@ const WAITING: &str = "
     running AS (
         SELECT pg_catalog.count(*) AS jobs FROM (
             SELECT 1 FROM leasehold.jobs AS j
-            WHERE j.worker IS NOT NULL AND j.state = 'running' AND (j.queue, j.kind, j.version) IN (SELECT * FROM served)
+            WHERE j.worker IS NOT NULL AND j.state = 'running'
+              AND (j.queue, j.kind, j.version) IN (SELECT queue, kind, version FROM served)
             LIMIT $4
         ) AS one
     ),
     scheduled AS (
-        SELECT pg_catalog.count(*) AS jobs, pg_catalog.min(one.run_at) AS next_at FROM served CROSS JOIN LATERAL (
+        SELECT pg_catalog.count(*) AS jobs, pg_catalog.min(one.run_at) FILTER (WHERE NOT served.paused) AS next_at
+        FROM served CROSS JOIN LATERAL (
             SELECT j.run_at FROM leasehold.jobs AS j
             WHERE j.queue = served.queue AND j.kind = served.kind AND j.version = served.version AND j.scheduled
             ORDER BY j.run_at LIMIT $4
         ) AS one
     ),
     blocked AS (
-        SELECT pg_catalog.count(*) AS jobs FROM (SELECT DISTINCT kind FROM served) AS served CROSS JOIN LATERAL (
+        SELECT pg_catalog.count(*) FILTER (WHERE NOT served.paused) AS jobs,
+            pg_catalog.count(*) FILTER (WHERE served.paused) AS paused
+        FROM (SELECT kind, pg_catalog.bool_and(paused) AS paused FROM served GROUP BY kind) AS served CROSS JOIN LATERAL (
             (SELECT 1 FROM leasehold.jobs AS j WHERE j.kind = served.kind AND j.blocked_by = 'limit' LIMIT $4)
             UNION ALL
             (SELECT 1 FROM leasehold.jobs AS j WHERE j.kind = served.kind AND j.blocked_by = 'jobs' LIMIT $4)
         ) AS one
     )
     SELECT blocked.jobs AS blocked, ready.jobs AS ready, running.jobs AS running, scheduled.jobs AS scheduled,
+        ready.paused + blocked.paused AS paused,
         CASE WHEN scheduled.next_at IS NOT NULL THEN
             greatest(0, pg_catalog.ceil(extract(epoch FROM scheduled.next_at - pg_catalog.clock_timestamp()) * 1000)::bigint)
         END AS next_due_ms
     FROM ready, running, scheduled, blocked
-";
+"
+);
 
 type Serves<'s> = (
     Bind<Array<Text>, Vec<&'s str>>,
@@ -100,7 +127,7 @@ type Serves<'s> = (
     Bind<Array<Integer>, Vec<i32>>,
 );
 
-fn bind_serves(serves: &[Served]) -> Serves<'_> {
+pub(super) fn bind_serves(serves: &[Served]) -> Serves<'_> {
     (
         bind(serves.iter().map(|served| served.queue.as_str()).collect()),
         bind(serves.iter().map(|served| served.kind.as_str()).collect()),

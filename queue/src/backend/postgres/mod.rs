@@ -23,12 +23,16 @@ mod commit;
 mod connect;
 mod conninfo;
 mod enqueue;
+mod expiry;
 mod fire;
 #[macro_use]
 mod inspect;
+mod keys;
 mod lease;
 mod manage;
 mod migrate;
+mod pause;
+mod results;
 mod settle;
 mod sweep;
 mod workers;

@@ -52,6 +52,9 @@ pub struct ClaimedRow {
     pub lease_ms: i64,
     #[diesel(sql_type = Text)]
     pub idempotency_key: String,
+    /// Milliseconds from its run time to the claim.
+    #[diesel(sql_type = BigInt)]
+    pub waited_ms: i64,
     /// Milliseconds from the claim until it is too late to run it.
     #[diesel(sql_type = Nullable<BigInt>)]
     pub expires_in_ms: Option<i64>,
@@ -67,7 +70,7 @@ pub struct ClaimedRow {
 /// What waits in the queues that a program serves: a plain count, for the cold path only.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, QueryableByName)]
 pub struct Waiting {
-    /// Ready and due.
+    /// Ready, due and not paused.
     #[diesel(sql_type = BigInt)]
     pub ready: i64,
     /// Held by any worker.
@@ -79,7 +82,10 @@ pub struct Waiting {
     /// Ready, and kept by a limit or by jobs that have to end first; counted by kind, whatever the queue.
     #[diesel(sql_type = BigInt)]
     pub blocked: i64,
-    /// Milliseconds until the next scheduled one is due; zero when it is due already.
+    /// Ready, due and paused; and blocked, where every queue that is served of the kind is paused.
+    #[diesel(sql_type = BigInt)]
+    pub paused: i64,
+    /// Milliseconds until the next scheduled one that is not paused is due; zero when it is due already.
     #[diesel(sql_type = Nullable<BigInt>)]
     pub next_due_ms: Option<i64>,
 }

@@ -4,6 +4,9 @@
 mod enqueue;
 pub use enqueue::*;
 
+mod keys;
+pub use keys::*;
+
 mod claim;
 pub use claim::*;
 
@@ -13,11 +16,20 @@ pub use lease::*;
 mod commit;
 pub use commit::*;
 
+mod results;
+pub use results::*;
+
 mod settle;
 pub use settle::*;
 
 mod sweep;
 pub use sweep::*;
+
+mod expiry;
+pub use expiry::*;
+
+mod pause;
+pub use pause::*;
 
 mod schedule;
 pub use schedule::*;

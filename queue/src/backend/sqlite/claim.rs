@@ -22,12 +22,20 @@ const PROMOTE: &str = "
     AND state = 'ready' AND scheduled = 1
 ";
 
+/// Whether what is served is paused.
+macro_rules! paused {
+    () => {
+        "EXISTS (SELECT 1 FROM leasehold_pauses WHERE scope = 'all' OR scope = 'queue' AND name = served.value->>0
+            OR scope = 'kind' AND name = served.value->>1)"
+    };
+}
+
 /// The best `limit` of each (queue, kind, version), straight from the index in its order, then the best `limit` of all:
 /// rows that wait for their time, and rows that this program does not serve, are never stepped over. A subquery of a
 /// join cannot name the row beside it here, but the argument of `json_each` can.
 ///
 /// The room left below the limit of generations is for the sweep, which adds one more.
-const CLAIM: &str = "
+const CLAIM: &str = concat!("
     UPDATE leasehold_jobs SET
         state = 'running', generation = generation + 1, lease_token = $3, attempt = attempt + 1, worker = $4, begun = $5,
         lease_until = $6 + lease_ms
@@ -41,38 +49,56 @@ const CLAIM: &str = "
                 ORDER BY priority DESC, run_at, id LIMIT $2
             )
         )) AS best
+        WHERE NOT ", paused!(), "
         ORDER BY best.value->>1 DESC, best.value->>2, best.value->>0 LIMIT $2
     ) AND state = 'ready'
     RETURNING id, queue, kind, version, payload, attempt, max_attempts, generation, lease_ms, idempotency_key,
-        limit_key, batch_id, awaited, expires_at - $6 AS expires_in_ms
-";
+        limit_key, batch_id, awaited, $6 - run_at AS waited_ms, expires_at - $6 AS expires_in_ms
+");
 
 const FIND_CLAIMED: &str = "
     SELECT id, queue, kind, version, payload, attempt, max_attempts, generation, lease_ms, idempotency_key,
-        limit_key, batch_id, awaited, expires_at - $2 AS expires_in_ms
+        limit_key, batch_id, awaited, $2 - run_at AS waited_ms, expires_at - $2 AS expires_in_ms
     FROM leasehold_jobs INDEXED BY leasehold_jobs_held
     WHERE worker IS NOT NULL AND state = 'running' AND lease_token = $1
 ";
 
-/// The cold path: it counts no further than it is asked to, each (queue, kind, version) by its own index entries.
-const WAITING: &str = "
-    SELECT coalesce(sum(ready), 0) AS ready,
-    (SELECT count(*) FROM (SELECT 1 FROM leasehold_jobs AS job INDEXED BY leasehold_jobs_held WHERE worker IS NOT NULL
-        AND (queue, kind, version) IN (SELECT value->>0, value->>1, value->>2 FROM json_each($1)) LIMIT $3)) AS running,
-    (SELECT coalesce(sum(jobs), 0) FROM (SELECT
-        (SELECT count(*) FROM (SELECT 1 FROM leasehold_jobs WHERE kind = blocking.kind AND blocked_by = 'limit' LIMIT $3))
-        + (SELECT count(*) FROM (SELECT 1 FROM leasehold_jobs WHERE kind = blocking.kind AND blocked_by = 'jobs' LIMIT $3)) AS jobs
-        FROM (SELECT DISTINCT value->>1 AS kind FROM json_each($1)) AS blocking)) AS blocked,
-    coalesce(sum(scheduled), 0) AS scheduled, max(min(next_at) - $2, 0) AS next_due_ms
-    FROM (SELECT
-        (SELECT count(*) FROM (SELECT 1 FROM leasehold_jobs WHERE queue = served.value->>0
-            AND kind = served.value->>1 AND version = served.value->>2 AND state = 'ready' AND scheduled = 0 AND blocked_by IS NULL LIMIT $3)) AS ready,
-        (SELECT count(*) FROM (SELECT 1 FROM leasehold_jobs WHERE queue = served.value->>0
-            AND kind = served.value->>1 AND version = served.value->>2 AND scheduled = 1 LIMIT $3)) AS scheduled,
-        (SELECT min(run_at) FROM leasehold_jobs WHERE queue = served.value->>0
-            AND kind = served.value->>1 AND version = served.value->>2 AND scheduled = 1) AS next_at
-        FROM json_each($1) AS served)
-";
+/// The cold path: it counts no further than it is asked to, each (queue, kind, version) by its own index entries. What is
+/// paused is counted apart: a claimer that took it for ready would look again and again.
+const WAITING: &str = concat!(
+    "
+    WITH served AS MATERIALIZED (
+        SELECT value->>0 AS queue, value->>1 AS kind, value->>2 AS version, ",
+    paused!(),
+    " AS paused FROM json_each($1) AS served
+    ),
+    counted AS MATERIALIZED (
+        SELECT paused,
+            (SELECT count(*) FROM (SELECT 1 FROM leasehold_jobs WHERE queue = served.queue AND kind = served.kind
+                AND version = served.version AND state = 'ready' AND scheduled = 0 AND blocked_by IS NULL LIMIT $3)) AS ready,
+            (SELECT count(*) FROM (SELECT 1 FROM leasehold_jobs WHERE queue = served.queue AND kind = served.kind
+                AND version = served.version AND scheduled = 1 LIMIT $3)) AS scheduled,
+            (SELECT min(run_at) FROM leasehold_jobs WHERE queue = served.queue AND kind = served.kind
+                AND version = served.version AND scheduled = 1) AS next_at
+        FROM served
+    ),
+    blocked AS MATERIALIZED (
+        SELECT min(paused) AS paused,
+            (SELECT count(*) FROM (SELECT 1 FROM leasehold_jobs WHERE kind = served.kind AND blocked_by = 'limit' LIMIT $3))
+            + (SELECT count(*) FROM (SELECT 1 FROM leasehold_jobs WHERE kind = served.kind AND blocked_by = 'jobs' LIMIT $3)) AS jobs
+        FROM served GROUP BY kind
+    )
+    SELECT coalesce(sum(ready) FILTER (WHERE NOT paused), 0) AS ready,
+        (SELECT count(*) FROM (SELECT 1 FROM leasehold_jobs INDEXED BY leasehold_jobs_held WHERE worker IS NOT NULL
+            AND (queue, kind, version) IN (SELECT queue, kind, version FROM served) LIMIT $3)) AS running,
+        (SELECT coalesce(sum(jobs), 0) FROM blocked WHERE NOT paused) AS blocked,
+        coalesce(sum(ready) FILTER (WHERE paused), 0)
+            + (SELECT coalesce(sum(jobs), 0) FROM blocked WHERE paused) AS paused,
+        coalesce(sum(scheduled), 0) AS scheduled,
+        max(min(next_at) FILTER (WHERE NOT paused) - $2, 0) AS next_due_ms
+    FROM counted
+"
+);
 
 impl ClaimStatements for SqliteConnection {
     fn promote(&mut self, schema: &Schema, serves: &[Served], limit: i64) -> QueryResult<usize> {

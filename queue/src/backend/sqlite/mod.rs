@@ -11,12 +11,16 @@ mod claim;
 mod commit;
 mod connect;
 mod enqueue;
+mod expiry;
 mod fire;
 #[macro_use]
 mod inspect;
+mod keys;
 mod lease;
 mod manage;
 mod migrate;
+mod pause;
+mod results;
 mod settle;
 mod sweep;
 #[cfg(test)]

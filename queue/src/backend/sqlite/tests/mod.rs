@@ -73,6 +73,7 @@ fn new_job() -> NewJob {
         lease_ms: 60_000,
         idempotency_key: None,
         unique_key: None,
+        unique: crate::Unique::default(),
         expires_ms: None,
         limit_key: None,
         limit_rank: 0,
@@ -151,7 +152,7 @@ impl<'a> OneConnection<'a> {
     fn commit(
         &mut self,
         held: &Held,
-        writes: impl FnMut(&mut SqliteConnection) -> Result<(), JobError>,
+        mut writes: impl FnMut(&mut SqliteConnection) -> Result<(), JobError>,
     ) -> Result<(), JobError> {
         self.broken = false;
         Commit {
@@ -160,7 +161,7 @@ impl<'a> OneConnection<'a> {
             isolation: None,
             tries: 1,
         }
-        .run(self, writes)
+        .run(self, |tx| writes(tx).map(|()| None))
     }
 }
 
