@@ -374,6 +374,28 @@ conformance!(
 );
 
 conformance!(
+    fn a_unique_kind_that_rejects_others_does_not_stop_its_schedule(db: &mut Db) {
+        let mut conn = migrated(db);
+        let reject = EnqueueOptions::new().on_conflict(OnConflict::Reject);
+        put(
+            &mut conn,
+            &Schedule::new("bills", YEARLY).job_with(&bill("May", 1), &reject),
+        );
+        put(&mut conn, &yearly("other"));
+        let mut jobs = BTreeSet::new();
+        for earlier in [9_000, 8_000, 7_000] {
+            move_next(db, "bills", -earlier);
+            move_next(db, "other", -earlier);
+            let fired = fire(&mut conn);
+            assert_eq!(fired.len(), 2, "{fired:?}");
+            jobs.insert(fired[0].2);
+            assert!(found(&mut conn, "bills").next_at > SystemTime::now());
+        }
+        assert_eq!(jobs.len(), 1);
+    }
+);
+
+conformance!(
     fn a_key_that_somebody_has_used_stops_neither_its_schedule_nor_another(db: &mut Db) {
         let mut conn = migrated(db);
         put(

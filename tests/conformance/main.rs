@@ -26,6 +26,7 @@ mod closure;
 mod commit;
 mod refusal;
 
+mod batches;
 mod cancel;
 mod expiry;
 mod handler;
@@ -39,3 +40,4 @@ mod results;
 mod schedules;
 mod schema;
 mod testing;
+mod workflows;

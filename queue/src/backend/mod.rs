@@ -40,6 +40,8 @@ pub trait Backend:
     + LeaseStatements
     + CommitStatements
     + ResultStatements
+    + BatchStatements
+    + WaitStatements
     + SettleStatements
     + SweepStatements
     + ExpiryStatements

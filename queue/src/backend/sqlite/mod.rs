@@ -7,6 +7,7 @@
 
 #[macro_use]
 mod schedule;
+mod batches;
 mod claim;
 mod commit;
 mod connect;
@@ -25,6 +26,7 @@ mod settle;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod waits;
 mod workers;
 
 use std::fmt::Write as _;
