@@ -292,6 +292,10 @@ mod guide {
     struct Events;
     #[doc = include_str!("../../docs/guide/manage.md")]
     struct Manage;
+    #[doc = include_str!("../../docs/guide/retries.md")]
+    struct Retries;
+    #[doc = include_str!("../../docs/guide/unique.md")]
+    struct Unique;
     #[cfg(feature = "schedules")]
     #[doc = include_str!("../../docs/guide/schedules.md")]
     struct Schedules;
