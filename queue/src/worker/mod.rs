@@ -46,6 +46,7 @@ mod maintenance;
 #[cfg(feature = "progress")]
 mod progress;
 
+mod retention;
 mod running;
 pub use running::{Running, ShutdownReport};
 
