@@ -4,9 +4,10 @@ use syn::{Attribute, ExprPath, LitStr, Meta, Path};
 
 use crate::errors::Errors;
 use crate::given::{Given, Number, options};
+use crate::limit::LimitOption;
 
 /// The options and their right forms, in the order in which messages list them.
-pub(crate) const FORMS: [(&str, &str); 11] = [
+pub(crate) const FORMS: [(&str, &str); 14] = [
     ("kind", r#"kind = "send-email""#),
     ("queue", r#"queue = "mail""#),
     ("priority", "priority = 10"),
@@ -15,6 +16,9 @@ pub(crate) const FORMS: [(&str, &str); 11] = [
     ("lease", r#"lease = "5m""#),
     ("timeout", r#"timeout = "20m""#),
     ("unique", r#"unique(by = "account, month")"#),
+    ("concurrency", r#"concurrency(by = "tenant", max = 2)"#),
+    ("rate", r#"rate(by = "tenant", max = 100, per = "1m")"#),
+    ("serial", r#"serial(by = "tenant")"#),
     ("version", "version = 2"),
     ("migrate", "migrate = upgrade"),
     ("crate", r#"crate = "my_library::leasehold""#),
@@ -31,6 +35,9 @@ pub(crate) struct Attributes {
     pub(crate) lease: Option<LitStr>,
     pub(crate) timeout: Option<LitStr>,
     pub(crate) unique_by: Option<LitStr>,
+    pub(crate) concurrency: Option<LimitOption>,
+    pub(crate) rate: Option<LimitOption>,
+    pub(crate) serial: Option<LimitOption>,
     pub(crate) version: Option<Number>,
     pub(crate) migrate: Option<ExprPath>,
     pub(crate) krate: Option<Path>,
@@ -80,6 +87,9 @@ impl Attributes {
             "lease" => self.lease = option.text(errors),
             "timeout" => self.timeout = option.text(errors),
             "unique" => self.unique_by = option.by(errors),
+            "concurrency" => self.concurrency = LimitOption::read(option, &["max"], errors),
+            "rate" => self.rate = LimitOption::read(option, &["max", "per"], errors),
+            "serial" => self.serial = LimitOption::read(option, &[], errors),
             "version" => self.version = option.number(errors),
             "migrate" => self.migrate = option.path(errors),
             "crate" => self.krate = option.krate(errors),

@@ -34,7 +34,12 @@ pub(crate) fn job(model: &JobModel) -> TokenStream {
         }
     });
     let backoff = model.backoff.as_ref().map(|shape| backoff(shape, krate));
-    let unique_key = unique_key(&model.unique, krate);
+    let unique_key = key("unique_key", &model.unique, krate);
+    let limit = model.limit.as_ref().map(|limit| limit.constant(krate));
+    let limit_key = model
+        .limit
+        .as_ref()
+        .and_then(|limit| key("limit_key", &limit.by, krate));
     let migrate = model.migrate.as_ref().map(|path| migrate(path, krate));
     quote! {
         const _: () = {
@@ -50,6 +55,8 @@ pub(crate) fn job(model: &JobModel) -> TokenStream {
                 #timeout
                 #backoff
                 #unique_key
+                #limit
+                #limit_key
                 #migrate
             }
         };
@@ -121,7 +128,8 @@ fn backoff(shape: &Backoff, krate: &Path) -> TokenStream {
     quote!(const BACKOFF: #krate::Backoff = #krate::Backoff::#value;)
 }
 
-fn unique_key(fields: &[UniqueField], krate: &Path) -> Option<TokenStream> {
+/// The function that makes a key of fields.
+fn key(function: &str, fields: &[UniqueField], krate: &Path) -> Option<TokenStream> {
     if fields.is_empty() {
         return None;
     }
@@ -129,8 +137,9 @@ fn unique_key(fields: &[UniqueField], krate: &Path) -> Option<TokenStream> {
         let value = placed_at(quote!(#krate::__private::to_value(&self.#member)), ty.span());
         quote!((#name, #value))
     });
+    let function = Ident::new(function, Span::call_site());
     Some(quote! {
-        fn unique_key(&self) -> ::core::option::Option<#krate::__private::String> {
+        fn #function(&self) -> ::core::option::Option<#krate::__private::String> {
             ::core::option::Option::Some(#krate::__private::unique_key(&[#(#fields),*]))
         }
     })

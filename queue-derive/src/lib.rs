@@ -10,6 +10,7 @@ mod duration;
 mod errors;
 mod expand;
 mod given;
+mod limit;
 mod model;
 #[cfg(test)]
 mod tests;

@@ -11,6 +11,7 @@ use crate::attr::{Attributes, is_job};
 use crate::duration::{self, DAY};
 use crate::errors::Errors;
 use crate::given::Number;
+use crate::limit::Limit;
 
 /// A job type without a mistake. What is `None` or empty stays as the trait has it.
 pub(crate) struct JobModel {
@@ -26,6 +27,7 @@ pub(crate) struct JobModel {
     pub(crate) timeout: Option<u64>,
     pub(crate) backoff: Option<Backoff>,
     pub(crate) unique: Vec<UniqueField>,
+    pub(crate) limit: Option<Limit>,
     pub(crate) migrate: Option<ExprPath>,
 }
 
@@ -35,7 +37,7 @@ pub(crate) enum Backoff {
     Exponential { first: u64, max: u64 },
 }
 
-/// A field that the unique key is made of.
+/// A field that a unique or limit key is made of.
 pub(crate) struct UniqueField {
     /// As it is written in the option and in the key.
     pub(crate) name: String,
@@ -72,7 +74,11 @@ impl JobModel {
         let lease = lease(given.lease, errors);
         let timeout = timeout(given.timeout, errors);
         let backoff = backoff(given.backoff, errors);
-        let unique = given.unique_by.map(|by| unique(&by, input, errors)).unwrap_or_default();
+        let unique = given
+            .unique_by
+            .map(|by| fields_of("unique", &by, input, errors))
+            .unwrap_or_default();
+        let limit = Limit::of([given.concurrency, given.rate, given.serial], input, errors);
 
         match (kind, errors.take()) {
             (Some(kind), None) => Ok(Self {
@@ -87,6 +93,7 @@ impl JobModel {
                 timeout,
                 backoff,
                 unique,
+                limit,
                 migrate: given.migrate,
             }),
             (kind, error) => Err(Refused {
@@ -176,7 +183,7 @@ fn name(key: &str, given: Option<LitStr>, errors: &mut Errors) -> Option<LitStr>
     None
 }
 
-fn number<T: TryFrom<i64>>(
+pub(crate) fn number<T: TryFrom<i64>>(
     key: &str,
     given: Option<Number>,
     range: RangeInclusive<i64>,
@@ -238,20 +245,27 @@ fn parse_backoff(text: &str) -> Result<Backoff, String> {
     }
 }
 
-fn checked<T, E: Display>(given: LitStr, errors: &mut Errors, parse: impl FnOnce(&str) -> Result<T, E>) -> Option<T> {
+pub(crate) fn checked<T, E: Display>(
+    given: LitStr,
+    errors: &mut Errors,
+    parse: impl FnOnce(&str) -> Result<T, E>,
+) -> Option<T> {
     parse(&given.value())
         .map_err(|message| errors.push(&given, message))
         .ok()
 }
 
 /// The fields that are named, with a mistake for each that is not there.
-fn unique(by: &LitStr, input: &DeriveInput, errors: &mut Errors) -> Vec<UniqueField> {
+pub(crate) fn fields_of(option: &str, by: &LitStr, input: &DeriveInput, errors: &mut Errors) -> Vec<UniqueField> {
     let fields = match &input.data {
         Data::Struct(data) => fields(&data.fields),
         _ => {
             errors.push(
                 by,
-                format_args!("`unique` goes by the fields of a struct, and `{}` is none", input.ident),
+                format_args!(
+                    "`{option}` goes by the fields of a struct, and `{}` is none",
+                    input.ident
+                ),
             );
             return Vec::new();
         }

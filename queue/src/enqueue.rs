@@ -14,7 +14,7 @@ use crate::name::{self, NameError};
 mod keys;
 #[cfg(feature = "sqlite")]
 pub(crate) use keys::stored_idempotency_key;
-use keys::{stored_unique_key, take_keys};
+use keys::{stored_limit_key, stored_unique_key, take_keys};
 
 mod options;
 pub use options::EnqueueOptions;
@@ -260,8 +260,8 @@ fn new_job<J: Job>(job: &J, options: &EnqueueOptions) -> Result<NewJob, EnqueueE
         idempotency_key: options.idempotency_key.clone(),
         unique_key: job.unique_key().map(|key| stored_unique_key(kind, &key)),
         expires_ms: None,
-        limit_key: None,
-        limit_rank: 0,
+        limit_key: (!J::LIMIT.is_none()).then(|| stored_limit_key(kind, job.limit_key().as_deref())),
+        limit_rank: J::LIMIT.rank(options.priority.unwrap_or(J::PRIORITY)),
         batch_id: None,
         waits: false,
         awaited: false,

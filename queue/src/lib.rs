@@ -209,6 +209,12 @@ pub use leasehold_derive::Job;
 mod enqueue;
 pub use enqueue::{EnqueueError, EnqueueOptions, Enqueued};
 
+mod limit;
+pub use limit::Limit;
+
+#[allow(missing_docs, reason = "for the runtime and the project's own tests")]
+mod admit;
+
 mod wake;
 
 #[allow(missing_docs, reason = "for the runtime and the project's own tests")]

@@ -160,6 +160,7 @@ conformance!(
             let kept_before = kept(db, "leasehold.jobs", id).unwrap();
             let request = ClaimRequest {
                 begun,
+                counted: &[],
                 ..request(&serves, 10)
             };
             let rows = conn.claim(&default_schema(), &request).unwrap();

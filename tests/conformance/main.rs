@@ -14,6 +14,7 @@ mod claim;
 mod fence;
 mod found;
 mod lease;
+mod limits;
 mod pause;
 
 mod closure;

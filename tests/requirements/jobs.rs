@@ -65,6 +65,7 @@ fn request(serves: &[Served], limit: i64) -> ClaimRequest<'_> {
         lease_token: Uuid::new_v4(),
         worker: Uuid::new_v4(),
         begun: true,
+        counted: &[],
     }
 }
 

@@ -20,6 +20,8 @@ pub(crate) struct Held {
     pub(crate) idempotency_key: String,
     pub(crate) lease: Duration,
     pub(crate) timeout: Option<Duration>,
+    /// What its kind's limits count by.
+    pub(crate) limit_key: Option<String>,
     /// Milliseconds on [`clock_ms`].
     expires_at: AtomicU64,
     beaten_at: AtomicU64,
@@ -65,6 +67,7 @@ impl Held {
             idempotency_key: row.idempotency_key.clone(),
             lease: Duration::from_millis(row.lease_ms.unsigned_abs()),
             timeout,
+            limit_key: row.limit_key.clone(),
             expires_at: AtomicU64::new(0),
             beaten_at: AtomicU64::new(0),
             begun_at: OnceLock::new(),

@@ -9,6 +9,7 @@ use crossbeam_channel::bounded;
 use diesel::r2d2::{ConnectionManager, CustomizeConnection, Pool, PoolError};
 use uuid::Uuid;
 
+use super::admitter::Admitter;
 use super::batch::{Look, Progress};
 use super::control::{Control, masked};
 use super::leases::Leases;
@@ -266,6 +267,8 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
             url: self.url,
             settings: self.settings,
             schema: self.schema,
+            counted: self.registry.counted(),
+            admitter: Admitter::new(self.registry.limits(), self.poll),
             registry: self.registry,
             app: self.app,
             pool,

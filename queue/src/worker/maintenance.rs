@@ -15,6 +15,8 @@ use crate::inspect::State;
 const SWEEP_LIMIT: i64 = 500;
 /// How long a sweep one by one may take: the heartbeat shares the connection.
 const ONE_BY_ONE: Duration = Duration::from_secs(1);
+/// Counted starts at the most that are removed in one round.
+const STARTS_LIMIT: i64 = 5000;
 const SHOW_EVERY: Duration = Duration::from_secs(10);
 
 /// Sweeps until the worker stops.
@@ -25,6 +27,9 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) {
             show_at = Instant::now() + SHOW_EVERY;
             let _ = briefly(shared, |conn| conn.show_worker(&shared.schema, &shared.worker));
             let _ = briefly(shared, |conn| conn.sweep_keys(&shared.schema, SWEEP_LIMIT));
+        }
+        if !shared.counted.is_empty() {
+            let _ = briefly(shared, |conn| conn.sweep_starts(&shared.schema, STARTS_LIMIT));
         }
         let full = sweep(shared);
         let stop: &Stop = &shared.stop;

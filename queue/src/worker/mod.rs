@@ -19,12 +19,14 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use diesel::r2d2::{ConnectionManager, Pool};
 
-use crate::backend::{Backend, ConnectionSettings, Served, WorkerRow};
+use crate::backend::{Backend, ConnectionSettings, CountedKind, Served, WorkerRow};
 use crate::events::Reporter;
 use crate::lease::Held;
 use crate::registry::Registry;
 use crate::schema::Schema;
 use crate::settle::Settlement;
+
+mod admitter;
 
 mod batch;
 pub use batch::{Progress, Summary};
@@ -55,6 +57,7 @@ mod source;
 mod threads;
 mod unbatched;
 
+use admitter::Admitter;
 use control::Control;
 use executor::Ends;
 use leases::Leases;
@@ -69,6 +72,9 @@ pub(crate) struct Shared<C: Backend, A> {
     app: A,
     pool: Pool<ConnectionManager<C>>,
     serves: Vec<Served>,
+    /// Kinds whose starts are counted for their rate.
+    counted: Vec<CountedKind>,
+    admitter: Admitter,
     threads: usize,
     prefetch: usize,
     unbatched: bool,
@@ -94,7 +100,12 @@ pub(crate) struct Shared<C: Backend, A> {
 impl<C: Backend, A> Shared<C, A> {
     /// A job is through with: its lease is not renewed any more.
     fn settled(&self, held: &Held) {
-        if self.leases.remove(&held.fence) && self.batch {
+        let last = self.leases.remove(&held.fence);
+        if let Some(key) = &held.limit_key {
+            self.admitter.free(&held.kind, key);
+            self.wake();
+        }
+        if last && self.batch {
             self.wake();
         }
     }

@@ -72,6 +72,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
         }
         let shared = self.shared;
         self.promote()?;
+        shared.admitter.run(&mut self.control, &shared.schema, limit)?;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         // From the operating system's random source, for this call: nothing that a database could give out again.
         let lease_token = Uuid::new_v4();
@@ -81,6 +82,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
             lease_token,
             worker: shared.worker.id,
             begun,
+            counted: &shared.counted,
         };
         let sent = Instant::now();
         let found = self.control.run(|conn| claim::claim(conn, &shared.schema, &request));
@@ -96,7 +98,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
         if let Next::Due(next) = next {
             self.promote_at = self.promote_at.min(Instant::now() + next);
         }
-        shared.look.publish(waiting);
+        shared.look.publish(waiting, shared.admitter.room_in());
         Ok(next)
     }
 
@@ -109,6 +111,10 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
         let promoted = self
             .control
             .run(|conn| conn.promote(&shared.schema, &shared.serves, PROMOTE_LIMIT))?;
+        if promoted > 0 {
+            // They may have limits.
+            shared.admitter.ask();
+        }
         let more = i64::try_from(promoted) == Ok(PROMOTE_LIMIT);
         self.promote_at = Instant::now() + if more { Duration::ZERO } else { shared.poll };
         Ok(())
@@ -143,7 +149,10 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
     /// Records that handlers begin on these leases; the ids that are still ours, `None` when the database is away.
     pub(crate) fn begin(&mut self, fences: &[Fence]) -> Option<Vec<i64>> {
         let shared = self.shared;
-        let begun = self.control.run(|conn| conn.begin(&shared.schema, fences));
+        let begun = self.control.run(|conn| match shared.counted.as_slice() {
+            [] => conn.begin(&shared.schema, fences),
+            counted => conn.begin_counted(&shared.schema, fences, counted),
+        });
         if begun.is_err() {
             self.back_off();
         }
@@ -153,11 +162,13 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
     /// Waits until something may be due: a wake-up, the next run time, or the poll that bounds a missed wake-up.
     fn rest(&mut self, next: Option<Duration>) {
         let poll = spread(self.shared.poll);
-        let timeout = next.map_or(poll, |next| next.min(poll));
+        let due = [next, self.shared.admitter.due_in()].into_iter().flatten().min();
+        let timeout = due.map_or(poll, |due| due.min(poll));
         match self.control.connection() {
             Some(conn) => conn.wait_for_change(&mut self.seen, &self.wake, timeout),
             None => self.pause(timeout),
         }
+        self.shared.admitter.ask();
     }
 
     fn back_off(&mut self) {

@@ -37,7 +37,9 @@ macro_rules! paused {
 // numbers are left out, for one of them would fail the claim of its neighbours; the room left below the limit of
 // generations is for the sweep, which adds one more. The claim makes itself durable, whatever
 // the session says: a claim that a crash forgets would be given to a second worker.
-const CLAIM: &str = concat!("
+macro_rules! claim {
+    () => {
+        concat!("
     UPDATE leasehold.jobs AS j SET
         state = 'running', generation = j.generation + 1, lease_token = $5, attempt = j.attempt + 1, worker = $6, begun = $7,
         lease_until = pg_catalog.clock_timestamp() + j.lease_ms * INTERVAL '1 millisecond'
@@ -58,7 +60,20 @@ const CLAIM: &str = concat!("
         pg_catalog.ceil(extract(epoch FROM j.expires_at - pg_catalog.clock_timestamp()) * 1000)::bigint AS expires_in_ms,
         pg_catalog.set_config('synchronous_commit', CASE pg_catalog.current_setting('synchronous_commit')
             WHEN 'off' THEN 'on' ELSE pg_catalog.current_setting('synchronous_commit') END, true)
-");
+")
+    };
+}
+
+const CLAIM: &str = claim!();
+
+// For programs with rates, when handlers begin at once: the starts are counted in the same statement.
+const CLAIM_COUNTED: &str = concat!(
+    "WITH claimed AS (",
+    claim!(),
+    "), ",
+    counted!(from: "claimed", kinds: "$8", periods: "$9"),
+    " SELECT * FROM claimed"
+);
 
 const FIND_CLAIMED: &str = "
     SELECT id, queue, kind, version, payload::pg_catalog.text, attempt, max_attempts, generation, lease_ms, idempotency_key,
@@ -147,16 +162,17 @@ impl ClaimStatements for PgConnection {
         let (queues, kinds, versions) = bind_serves(request.serves);
         let token = bind::<SqlUuid, _>(request.lease_token);
         let worker = bind::<SqlUuid, _>(request.worker);
-        let binds = (
-            queues,
-            kinds,
-            versions,
-            bind::<BigInt, _>(request.limit),
-            token,
-            worker,
-            bind::<Bool, _>(request.begun),
-        );
-        Sql(schema.render(CLAIM), binds).load(self)
+        let limit = bind::<BigInt, _>(request.limit);
+        let begun = bind::<Bool, _>(request.begun);
+        if !request.begun || request.counted.is_empty() {
+            let binds = (queues, kinds, versions, limit, token, worker, begun);
+            return Sql(schema.render(CLAIM), binds).load(self);
+        }
+        let counted: Vec<&str> = request.counted.iter().map(|counted| counted.kind.as_str()).collect();
+        let periods: Vec<i64> = request.counted.iter().map(|counted| counted.per_ms).collect();
+        let (counted, periods) = (bind::<Array<Text>, _>(counted), bind::<Array<BigInt>, _>(periods));
+        let binds = (queues, kinds, versions, limit, token, worker, begun, counted, periods);
+        Sql(schema.render(CLAIM_COUNTED), binds).load(self)
     }
 
     fn find_claimed(&mut self, schema: &Schema, lease_token: Uuid) -> QueryResult<Vec<ClaimedRow>> {

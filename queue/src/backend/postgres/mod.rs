@@ -16,6 +16,7 @@ use crate::sql::{Bind, bind};
 
 #[macro_use]
 mod texts;
+mod admit;
 mod claim;
 mod commit;
 mod connect;

@@ -4,6 +4,9 @@
 mod enqueue;
 pub use enqueue::*;
 
+mod admit;
+pub use admit::*;
+
 mod claim;
 pub use claim::*;
 

@@ -5,8 +5,10 @@ use diesel::sql_types::{BigInt, Bool, Text};
 use diesel::{RunQueryDsl, SqliteConnection};
 use uuid::Uuid;
 
+use super::admit::count_begun;
 use super::{now_ms, served_json, write};
 use crate::backend::{ClaimRequest, ClaimStatements, ClaimedRow, Served, Waiting};
+use crate::lease::Fence;
 use crate::schema::Schema;
 use crate::sql::{Sql, bind};
 
@@ -123,11 +125,21 @@ impl ClaimStatements for SqliteConnection {
         );
         write(self, |conn, now| {
             let (serves, limit, lease_token, worker, begun) = binds;
-            Sql(
+            let rows: Vec<ClaimedRow> = Sql(
                 schema.render(CLAIM),
                 (serves, limit, lease_token, worker, begun, bind::<BigInt, _>(now)),
             )
-            .load(conn)
+            .load(conn)?;
+            if request.begun && !request.counted.is_empty() && rows.iter().any(|row| row.limit_key.is_some()) {
+                let fence = |row: &ClaimedRow| Fence {
+                    id: row.id,
+                    generation: row.generation,
+                    lease_token: request.lease_token,
+                };
+                let fences: Vec<Fence> = rows.iter().map(fence).collect();
+                count_begun(conn, schema, &fences, request.counted, now)?;
+            }
+            Ok(rows)
         })
     }
 

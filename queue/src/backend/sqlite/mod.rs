@@ -5,6 +5,7 @@
 //! lock was taken. The fence is named in every write all the same: an older file may have been put back, and the two
 //! backends shall read alike.
 
+mod admit;
 mod claim;
 mod commit;
 mod connect;
