@@ -8,6 +8,8 @@ mod cancel;
 mod events;
 mod heartbeat;
 mod kinds;
+mod limits;
+mod limits_race;
 mod pause;
 mod pool;
 mod prefetch;

@@ -122,12 +122,22 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
 
     fn take(&self, rows: Vec<ClaimedRow>, lease_token: Uuid, sent: Instant) -> Vec<Claimed> {
         let take = |row: ClaimedRow| {
+            self.started(&row);
             let timeout = self.shared.registry.timeout(&row.kind);
             let held = Arc::new(Held::new(&row, lease_token, timeout, sent));
             self.shared.leases.add(&held);
             Claimed { row, held }
         };
         rows.into_iter().map(take).collect()
+    }
+
+    /// A start that counts: when its period ends is known from now on.
+    fn started(&self, row: &ClaimedRow) {
+        if let Some(key) = &row.limit_key
+            && self.shared.counted.iter().any(|counted| counted.kind == row.kind)
+        {
+            self.shared.admitter.free(&row.kind, key);
+        }
     }
 
     /// Looks for the rows of a claim whose answer was lost, by its token. Those whose lease has not run out are as good
@@ -155,6 +165,8 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
         });
         if begun.is_err() {
             self.back_off();
+        } else if !shared.counted.is_empty() {
+            shared.admitter.ask();
         }
         begun.ok()
     }
