@@ -123,6 +123,7 @@ impl<C: Backend, A> Runner<C, A> {
             worker: Uuid::new_v4(),
             begun: true,
             counted: &counted,
+            oldest: false,
         };
         let sent = Instant::now();
         let claimed = conn.claim(&self.schema, &request)?;

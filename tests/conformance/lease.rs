@@ -16,6 +16,7 @@ conformance!(
         let request = ClaimRequest {
             begun: false,
             counted: &[],
+            oldest: false,
             ..request(&serves, 10)
         };
         let mut rows = conn.claim(&default_schema(), &request).unwrap();

@@ -92,6 +92,7 @@ pub(crate) fn request(serves: &[Served], limit: i64) -> ClaimRequest<'_> {
         worker: Uuid::new_v4(),
         begun: true,
         counted: &[],
+        oldest: false,
     }
 }
 

@@ -14,6 +14,7 @@ fn expired<D: TestDb>(db: &mut D, conn: &mut D::Connection, count: usize, begun:
     let request = ClaimRequest {
         begun,
         counted: &[],
+        oldest: false,
         ..request(&serves, 1000)
     };
     let mut rows = conn.claim(&default_schema(), &request).unwrap();

@@ -66,6 +66,7 @@ fn request(serves: &[Served], limit: i64) -> ClaimRequest<'_> {
         worker: Uuid::new_v4(),
         begun: true,
         counted: &[],
+        oldest: false,
     }
 }
 

@@ -13,6 +13,7 @@ mod limits_race;
 mod pause;
 mod pool;
 mod prefetch;
+mod queues;
 mod retries;
 mod shutdown;
 mod signals;

@@ -80,6 +80,7 @@ pub fn claim_and_die<J: Job, C: Backend>(conn: &mut C, begun: bool) -> (ClaimedR
         worker: Uuid::new_v4(),
         begun,
         counted: &[],
+        oldest: false,
     };
     let mut rows = conn.claim(&Schema::default(), &request).expect("a claim");
     let row = rows.pop().expect("a job is ready");

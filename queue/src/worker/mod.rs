@@ -38,6 +38,7 @@ mod claimer;
 mod control;
 mod executor;
 mod heartbeat;
+mod lanes;
 mod leases;
 #[cfg(feature = "postgres")]
 pub(crate) mod listener;
@@ -60,6 +61,7 @@ mod unbatched;
 use admitter::Admitter;
 use control::Control;
 use executor::Ends;
+use lanes::Lane;
 use leases::Leases;
 
 /// What the threads of one worker share.
@@ -72,6 +74,8 @@ pub(crate) struct Shared<C: Backend, A> {
     app: A,
     pool: Pool<ConnectionManager<C>>,
     serves: Vec<Served>,
+    /// The same, by what is claimed together.
+    lanes: Vec<Lane>,
     /// Kinds whose starts are counted for their rate.
     counted: Vec<CountedKind>,
     admitter: Admitter,
@@ -105,7 +109,7 @@ impl<C: Backend, A> Shared<C, A> {
             self.admitter.free(&held.kind, key);
             self.wake();
         }
-        if last && self.batch {
+        if last && self.batch || self.lanes.iter().any(|lane| lane.caps(&held.queue)) {
             self.wake();
         }
     }

@@ -9,12 +9,14 @@ use uuid::Uuid;
 use super::Shared;
 use super::control::{Control, Failure, spread};
 use super::executor::Claimed;
-use crate::backend::{Backend, ClaimRequest, ClaimedRow};
+use crate::backend::{Backend, ClaimRequest, ClaimedRow, Served};
 use crate::claim::{self, Found};
 use crate::lease::{Fence, Held};
 
 /// Rows that one statement makes claimable.
 const PROMOTE_LIMIT: i64 = 1000;
+/// One claim in so many takes the oldest jobs, whatever their priority: else those of a low one might wait for ever.
+const OLDEST_EVERY: usize = 16;
 /// How long to wait when everything is locked by others: they commit soon.
 const LOCKED_WAIT: Duration = Duration::from_millis(10);
 
@@ -25,6 +27,8 @@ pub(crate) struct Source<'a, C: Backend, A> {
     /// A claim whose answer was lost: its token, and when it was sent.
     in_doubt: Option<(Uuid, Instant)>,
     promote_at: Instant,
+    /// How often it has claimed.
+    claims: usize,
     /// What the database said when it last changed; see [`Connect::wait_for_change`](crate::backend::Connect).
     seen: i64,
 }
@@ -48,6 +52,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
             wake,
             in_doubt: None,
             promote_at: Instant::now(),
+            claims: 0,
             seen: 0,
         }
     }
@@ -73,24 +78,12 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
         let shared = self.shared;
         self.promote()?;
         shared.admitter.run(&mut self.control, &shared.schema, limit)?;
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        // From the operating system's random source, for this call: nothing that a database could give out again.
-        let lease_token = Uuid::new_v4();
-        let request = ClaimRequest {
-            serves: &shared.serves,
-            limit,
-            lease_token,
-            worker: shared.worker.id,
-            begun,
-            counted: &shared.counted,
-        };
-        let sent = Instant::now();
-        let found = self.control.run(|conn| claim::claim(conn, &shared.schema, &request));
-        if matches!(found, Err(Failure::Away)) {
-            self.in_doubt = Some((lease_token, sent));
+        let (jobs, open) = self.claim_in_turn(limit, begun)?;
+        if !jobs.is_empty() {
+            return Ok(Next::Jobs(jobs));
         }
-        let (next, waiting) = match found? {
-            Found::Claimed(rows) => return Ok(Next::Jobs(self.take(rows, lease_token, sent))),
+        let (next, waiting) = match self.control.read(|conn| claim::look(conn, &shared.schema, &open))? {
+            Found::Claimed(_) => return Ok(Next::Jobs(Vec::new())),
             Found::AllLocked(waiting) => (Next::Locked, waiting),
             Found::NotDue { next, waiting } => (Next::Due(next), waiting),
             Found::Empty(waiting) => (Next::Empty, waiting),
@@ -98,8 +91,55 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
         if let Next::Due(next) = next {
             self.promote_at = self.promote_at.min(Instant::now() + next);
         }
-        shared.look.publish(waiting, shared.admitter.room_in());
+        // A queue whose threads are all at work was not looked at.
+        if open.len() == shared.serves.len() {
+            shared.look.publish(waiting, shared.admitter.room_in());
+        }
         Ok(next)
+    }
+
+    /// One claim for each lane, beginning with another one each time, until there are `limit` jobs; and what is served of
+    /// the lanes that had room.
+    fn claim_in_turn(&mut self, limit: usize, begun: bool) -> Result<(Vec<Claimed>, Vec<Served>), Failure> {
+        let lanes = &self.shared.lanes;
+        let (mut jobs, mut open) = (Vec::new(), Vec::new());
+        self.claims = self.claims.wrapping_add(1);
+        for place in 0..lanes.len() {
+            let lane = &lanes[(self.claims + place) % lanes.len()];
+            let claimed = lane.claim(&self.shared.leases, limit - jobs.len(), |room| {
+                (room > 0).then(|| self.claim_from(&lane.serves, room, begun))
+            });
+            match claimed {
+                Some(Ok(claimed)) => jobs.extend(claimed),
+                // What was claimed before is there all the same.
+                Some(Err(failure)) if jobs.is_empty() => return Err(failure),
+                Some(Err(_)) => break,
+                None => continue,
+            }
+            open.extend_from_slice(&lane.serves);
+        }
+        Ok((jobs, open))
+    }
+
+    fn claim_from(&mut self, serves: &[Served], limit: usize, begun: bool) -> Result<Vec<Claimed>, Failure> {
+        let shared = self.shared;
+        // From the operating system's random source, for this call: nothing that a database could give out again.
+        let lease_token = Uuid::new_v4();
+        let request = ClaimRequest {
+            serves,
+            limit: i64::try_from(limit).unwrap_or(i64::MAX),
+            lease_token,
+            worker: shared.worker.id,
+            begun,
+            counted: &shared.counted,
+            oldest: self.claims % OLDEST_EVERY == 0,
+        };
+        let sent = Instant::now();
+        let rows = self.control.run(|conn| claim::take(conn, &shared.schema, &request));
+        if matches!(rows, Err(Failure::Away)) {
+            self.in_doubt = Some((lease_token, sent));
+        }
+        Ok(self.take(rows?, lease_token, sent))
     }
 
     /// Makes scheduled jobs claimable that have come due: when the next is known to be, and with each poll.

@@ -22,6 +22,8 @@ pub struct ClaimRequest<'a> {
     pub begun: bool,
     /// Kinds whose starts are counted, if handlers begin at once.
     pub counted: &'a [CountedKind],
+    /// Whether to take the oldest whatever their priority.
+    pub oldest: bool,
 }
 
 /// One (queue, kind, version) that a program serves.
