@@ -2,12 +2,15 @@
 
 use syn::{Attribute, ExprPath, LitStr, Meta, Path};
 
+use crate::backoff::GivenBackoff;
 use crate::errors::Errors;
 use crate::given::{Given, Number, options};
 use crate::limit::LimitOption;
+use crate::schedule::Schedule;
+use crate::unique::GivenUnique;
 
 /// The options and their right forms, in the order in which messages list them.
-pub(crate) const FORMS: [(&str, &str); 14] = [
+pub(crate) const FORMS: &[(&str, &str)] = &[
     ("kind", r#"kind = "send-email""#),
     ("queue", r#"queue = "mail""#),
     ("priority", "priority = 10"),
@@ -15,10 +18,12 @@ pub(crate) const FORMS: [(&str, &str); 14] = [
     ("backoff", r#"backoff = "exponential(1s..1h)""#),
     ("lease", r#"lease = "5m""#),
     ("timeout", r#"timeout = "20m""#),
+    ("expires", r#"expires = "1h""#),
     ("unique", r#"unique(by = "account, month")"#),
     ("concurrency", r#"concurrency(by = "tenant", max = 2)"#),
     ("rate", r#"rate(by = "tenant", max = 100, per = "1m")"#),
     ("serial", r#"serial(by = "tenant")"#),
+    ("schedule", r#"schedule(cron = "0 3 * * *")"#),
     ("version", "version = 2"),
     ("migrate", "migrate = upgrade"),
     ("crate", r#"crate = "my_library::leasehold""#),
@@ -31,10 +36,12 @@ pub(crate) struct Attributes {
     pub(crate) queue: Option<LitStr>,
     pub(crate) priority: Option<Number>,
     pub(crate) max_attempts: Option<Number>,
-    pub(crate) backoff: Option<LitStr>,
+    pub(crate) backoff: Option<GivenBackoff>,
     pub(crate) lease: Option<LitStr>,
     pub(crate) timeout: Option<LitStr>,
-    pub(crate) unique_by: Option<LitStr>,
+    pub(crate) expires: Option<LitStr>,
+    pub(crate) schedule: Option<Schedule>,
+    pub(crate) unique: Option<GivenUnique>,
     pub(crate) concurrency: Option<LimitOption>,
     pub(crate) rate: Option<LimitOption>,
     pub(crate) serial: Option<LimitOption>,
@@ -83,10 +90,12 @@ impl Attributes {
             "queue" => self.queue = option.text(errors),
             "priority" => self.priority = option.number(errors),
             "max_attempts" => self.max_attempts = option.number(errors),
-            "backoff" => self.backoff = option.text(errors),
+            "backoff" => self.backoff = option.backoff(errors),
             "lease" => self.lease = option.text(errors),
             "timeout" => self.timeout = option.text(errors),
-            "unique" => self.unique_by = option.by(errors),
+            "expires" => self.expires = option.text(errors),
+            "schedule" => self.schedule = Schedule::parse(option, errors),
+            "unique" => self.unique = option.unique(errors),
             "concurrency" => self.concurrency = LimitOption::read(option, &["max"], errors),
             "rate" => self.rate = LimitOption::read(option, &["max", "per"], errors),
             "serial" => self.serial = LimitOption::read(option, &[], errors),

@@ -1,11 +1,14 @@
 //! Turns a checked model into tokens. Every path is absolute, so that no name of the caller can get in between.
 
 use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
-use quote::quote;
+use quote::{format_ident, quote};
 use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, ExprPath, Path};
 
-use crate::model::{Backoff, JobModel, Refused, UniqueField};
+use crate::backoff::{Backoff, Shape};
+use crate::model::{JobModel, Refused};
+use crate::schedule::{Missed, Schedule};
+use crate::unique::{Unique, UniqueField};
 
 /// `allow(deprecated)` is for types and fields on their way out: to derive for one is not to use it.
 pub(crate) fn job(model: &JobModel) -> TokenStream {
@@ -27,19 +30,24 @@ pub(crate) fn job(model: &JobModel) -> TokenStream {
         let lease = duration(lease);
         quote!(const LEASE: ::core::time::Duration = #lease;)
     });
-    let timeout = model.timeout.map(|timeout| {
-        let timeout = duration(timeout);
-        quote! {
-            const TIMEOUT: ::core::option::Option<::core::time::Duration> = ::core::option::Option::Some(#timeout);
-        }
-    });
+    let optional = |name: Ident, millis: Option<u64>| {
+        let value = duration(millis?);
+        Some(quote! {
+            const #name: ::core::option::Option<::core::time::Duration> = ::core::option::Option::Some(#value);
+        })
+    };
+    let timeout = optional(format_ident!("TIMEOUT"), model.timeout);
+    let expires = optional(format_ident!("EXPIRES"), model.expires);
     let backoff = model.backoff.as_ref().map(|shape| backoff(shape, krate));
-    let unique_key = key("unique_key", &model.unique, krate);
-    let limit = model.limit.as_ref().map(|limit| limit.constant(krate));
-    let limit_key = model
-        .limit
+    let unique = model.unique.as_ref().and_then(|unique| unique_settings(unique, krate));
+    let unique_key = model
+        .unique
         .as_ref()
-        .and_then(|limit| key("limit_key", &limit.by, krate));
+        .map(|unique| key("unique_key", &unique.fields, krate));
+    let limit = model.limit.as_ref().map(|limit| limit.constant(krate));
+    let limit_key = model.limit.as_ref().filter(|limit| !limit.by.is_empty());
+    let limit_key = limit_key.map(|limit| key("limit_key", &limit.by, krate));
+    let schedule = model.schedule.as_ref().map(|given| schedule(given, krate));
     let migrate = model.migrate.as_ref().map(|path| migrate(path, krate));
     quote! {
         const _: () = {
@@ -53,10 +61,13 @@ pub(crate) fn job(model: &JobModel) -> TokenStream {
                 #max_attempts
                 #lease
                 #timeout
+                #expires
                 #backoff
+                #unique
                 #unique_key
                 #limit
                 #limit_key
+                #schedule
                 #migrate
             }
         };
@@ -110,39 +121,89 @@ fn duration(millis: u64) -> TokenStream {
     quote!(::core::time::Duration::from_millis(#millis))
 }
 
-fn backoff(shape: &Backoff, krate: &Path) -> TokenStream {
-    let value = match *shape {
-        Backoff::Fixed(wait) => {
-            let wait = duration(wait);
-            quote!(Fixed(#wait))
+fn backoff(backoff: &Backoff, krate: &Path) -> TokenStream {
+    let value = match &backoff.shape {
+        Shape::Fixed(wait) => {
+            let wait = duration(*wait);
+            quote!(fixed(#wait))
         }
-        Backoff::Linear { step, max } => {
-            let (step, max) = (duration(step), duration(max));
-            quote!(Linear { step: #step, max: #max })
+        Shape::Linear { step, max } => {
+            let (step, max) = (duration(*step), duration(*max));
+            quote!(linear(#step, #max))
         }
-        Backoff::Exponential { first, max } => {
-            let (first, max) = (duration(first), duration(max));
-            quote!(Exponential { first: #first, max: #max })
+        Shape::Exponential { first, max } => {
+            let (first, max) = (duration(*first), duration(*max));
+            quote!(exponential(#first, #max))
         }
+        Shape::List(waits) => {
+            let waits = waits.iter().copied().map(duration);
+            quote!(list(&[#(#waits),*]))
+        }
+        Shape::Function(path) => quote!(function(#path)),
     };
-    quote!(const BACKOFF: #krate::Backoff = #krate::Backoff::#value;)
+    let jitter = Some(backoff.jitter)
+        .filter(|percent| *percent > 0)
+        .map(|percent| quote!(.jitter(#percent)));
+    quote!(const BACKOFF: #krate::Backoff = #krate::Backoff::#value #jitter;)
 }
 
 /// The function that makes a key of fields.
-fn key(function: &str, fields: &[UniqueField], krate: &Path) -> Option<TokenStream> {
-    if fields.is_empty() {
-        return None;
-    }
+fn key(function: &str, fields: &[UniqueField], krate: &Path) -> TokenStream {
     let fields = fields.iter().map(|UniqueField { name, member, ty }| {
         let value = placed_at(quote!(#krate::__private::to_value(&self.#member)), ty.span());
         quote!((#name, #value))
     });
-    let function = Ident::new(function, Span::call_site());
-    Some(quote! {
+    let function = format_ident!("{function}");
+    quote! {
         fn #function(&self) -> ::core::option::Option<#krate::__private::String> {
             ::core::option::Option::Some(#krate::__private::unique_key(&[#(#fields),*]))
         }
-    })
+    }
+}
+
+/// How long a key is kept, where the option says anything of it.
+fn unique_settings(unique: &Unique, krate: &Path) -> Option<TokenStream> {
+    let per_queue = unique.per_queue.then(|| quote!(.per_queue()));
+    let states = unique.states.iter().map(|state| format_ident!("{state}"));
+    let states = (!unique.states.is_empty()).then(|| quote!(.states(&[#(#krate::inspect::State::#states),*])));
+    let within = unique.within.map(|period| {
+        let period = duration(period);
+        quote!(.within(#period))
+    });
+    let on_conflict = unique.on_conflict.map(|action| {
+        let action = format_ident!("{action}");
+        quote!(.on_conflict(#krate::OnConflict::#action))
+    });
+    let settings = quote!(#per_queue #states #within #on_conflict);
+    (!settings.is_empty()).then(|| quote!(const UNIQUE: #krate::Unique = #krate::Unique::new() #settings;))
+}
+
+fn schedule(given: &Schedule, krate: &Path) -> TokenStream {
+    let Schedule { at, cron, .. } = given;
+    let name = given
+        .name
+        .as_ref()
+        .map_or_else(|| quote!(Self::KIND), |name| quote!(#name));
+    let zone = given.zone.as_ref().map(|zone| quote!(.zone(#zone)));
+    let missed = given.missed.as_ref().map(|missed| {
+        let missed = match missed {
+            Missed::Skip => quote!(Skip),
+            Missed::RunOnce => quote!(RunOnce),
+            Missed::RunAll(at_most) => quote!(RunAll { at_most: #at_most }),
+        };
+        quote!(.missed(#krate::schedule::Missed::#missed))
+    });
+    let local = Ident::new("__payload", Span::mixed_site());
+    let payload = match &given.payload {
+        Some(path) => placed_at(quote!(#path()), path.span()),
+        None => placed_at(quote!(::core::default::Default::default()), at.span()),
+    };
+    quote! {
+        fn schedule() -> ::core::option::Option<#krate::schedule::Schedule> {
+            let #local: Self = #payload;
+            ::core::option::Option::Some(#krate::schedule::Schedule::new(#name, #cron)#zone #missed.job(&#local))
+        }
+    }
 }
 
 /// The binding to a function pointer shows both signatures when the caller's does not fit.

@@ -8,7 +8,10 @@ use syn::parse::{ParseStream, Parser};
 use syn::{Expr, ExprLit, ExprPath, ExprUnary, Lit, LitStr, Path, Token, UnOp, parenthesized, token};
 
 use crate::attr::FORMS;
+use crate::backoff::GivenBackoff;
 use crate::errors::Errors;
+use crate::schedule;
+use crate::unique::{self, GivenUnique};
 
 /// One option as it is written.
 pub(crate) struct Given {
@@ -17,8 +20,10 @@ pub(crate) struct Given {
 }
 
 enum Value {
-    /// `key`, and no `=` behind it.
+    /// `key`
     None,
+    /// `key` and something behind it that is no `=`
+    Malformed,
     /// `key = expression`
     Expr(Expr),
     /// `key = …`, and no expression that an option could take.
@@ -40,6 +45,14 @@ impl Given {
         self.text_as(form, errors)
     }
 
+    pub(crate) fn backoff(self, errors: &mut Errors) -> Option<GivenBackoff> {
+        match (self.value.literal(), &self.value) {
+            (Some(Lit::Str(text)), _) => Some(GivenBackoff::Text(text.clone())),
+            (_, Value::Expr(Expr::Path(path))) => Some(GivenBackoff::Function(path.clone())),
+            _ => self.wrong("text in quotes or the path of a function", errors),
+        }
+    }
+
     pub(crate) fn number(self, errors: &mut Errors) -> Option<Number> {
         let form = self.form();
         self.number_as(form, errors)
@@ -49,6 +62,8 @@ impl Given {
     pub(crate) fn form(&self) -> &'static str {
         FORMS
             .iter()
+            .chain(&schedule::FORMS)
+            .chain(&unique::FORMS)
             .find(|(name, _)| self.key == name)
             .map_or("", |(_, form)| form)
     }
@@ -104,38 +119,38 @@ impl Given {
         path.or_else(|| self.wrong("the path of the crate", errors))
     }
 
-    /// The options in its parentheses; none if it `may_be_bare` and has none.
+    /// The options of `unique`, of which there may be none.
+    pub(crate) fn unique(self, errors: &mut Errors) -> Option<GivenUnique> {
+        match self.value {
+            Value::None => Some(GivenUnique::default()),
+            Value::List(tokens) => Some(GivenUnique::of(options(tokens, errors), errors)),
+            _ => self.wrong("options in parentheses or none", errors),
+        }
+    }
+
+    /// Whether an option that takes no value is there.
+    pub(crate) fn flag(self, errors: &mut Errors) -> bool {
+        match self.value {
+            Value::None => true,
+            _ => self.wrong("no value", errors).unwrap_or_default(),
+        }
+    }
+
+    /// The options of `schedule(…)`, and where it is written.
+    pub(crate) fn list(self, errors: &mut Errors) -> Option<(Ident, Vec<Given>)> {
+        match &self.value {
+            Value::List(tokens) if !tokens.is_empty() => Some((self.key.clone(), options(tokens.clone(), errors))),
+            _ => self.wrong("when it enqueues itself", errors),
+        }
+    }
+
+    /// The options of a limit, of which there may be none if it `may_be_bare`.
     pub(crate) fn inner(self, may_be_bare: bool, expected: &str, errors: &mut Errors) -> Option<Vec<Given>> {
         match &self.value {
             Value::List(tokens) if !tokens.is_empty() => Some(options(tokens.clone(), errors)),
             Value::None if may_be_bare => Some(Vec::new()),
             _ => self.wrong(expected, errors),
         }
-    }
-
-    /// The fields of `unique(by = "…")`.
-    pub(crate) fn by(self, errors: &mut Errors) -> Option<LitStr> {
-        let inner = match &self.value {
-            Value::List(tokens) if !tokens.is_empty() => options(tokens.clone(), errors),
-            _ => return self.wrong("the fields that it goes by", errors),
-        };
-        let mut by = None;
-        for Given { key, value } in inner {
-            if key != "by" {
-                errors.push(
-                    &key,
-                    format_args!("unknown option `{key}`; `unique` takes `by = \"account, month\"`"),
-                );
-            } else if by.is_some() {
-                errors.push(&key, "`by` is given twice");
-            } else if let Some(Lit::Str(text)) = value.literal() {
-                by = Some(text.clone());
-            } else {
-                let message = "expected fields in quotes, as in `unique(by = \"account, month\")`";
-                errors.push(value.at(&key), message);
-            }
-        }
-        by
     }
 
     fn wrong<T>(&self, expected: &str, errors: &mut Errors) -> Option<T> {
@@ -164,7 +179,7 @@ impl Value {
         match self {
             Self::Expr(value) => quote!(#value),
             Self::Other(value) if !value.is_empty() => quote!(#value),
-            Self::None | Self::Other(_) | Self::List(_) => quote!(#key),
+            Self::None | Self::Malformed | Self::Other(_) | Self::List(_) => quote!(#key),
         }
     }
 }
@@ -203,8 +218,10 @@ fn option(input: ParseStream) -> syn::Result<Given> {
     } else if input.parse::<Option<Token![=]>>()?.is_some() {
         value(input)
     } else {
-        take_until(input, ends);
-        Value::None
+        match take_until(input, ends).is_empty() {
+            true => Value::None,
+            false => Value::Malformed,
+        }
     };
     Ok(Given { key, value })
 }

@@ -6,14 +6,20 @@ use syn::{DeriveInput, parse_macro_input};
 use crate::model::JobModel;
 
 mod attr;
+mod backoff;
+#[cfg(feature = "schedules")]
+#[allow(unreachable_pub, reason = "the library publishes its error")]
+mod cron;
 mod duration;
 mod errors;
 mod expand;
 mod given;
 mod limit;
 mod model;
+mod schedule;
 #[cfg(test)]
 mod tests;
+mod unique;
 
 /// Implements `Job` for a payload type: a struct or an enum that serde can store and read back.
 ///
@@ -32,10 +38,12 @@ mod tests;
 /// | `queue` | the queue's name, 1 to 128 bytes | `"default"` |
 /// | `priority` | -32768 to 32767; larger ones are claimed first | 0 |
 /// | `max_attempts` | 1 to 1000000 | 20 |
-/// | `backoff` | `"fixed(30s)"`, `"linear(10s..5m)"` or `"exponential(1s..1h)"` | `"exponential(1s..1h)"` |
+/// | `backoff` | `"fixed(30s)"`, `"linear(10s..5m)"`, `"exponential(1s..1h)"` or `"list(1s, 10s, 1m)"`, each with `, jitter 20%` or without; or the path of a function | `"exponential(1s..1h)"` |
 /// | `lease` | a duration, `"1s"` to `"365d"` | `"60s"` |
 /// | `timeout` | a duration longer than 0 | none |
-/// | `unique` | `(by = "account, month")`: fields of the struct | any number of equal jobs |
+/// | `expires` | a duration longer than 0: the age at which a job is discarded instead of run | none |
+/// | `unique` | `(by = "account, month")`, with `per_queue`, `states = "ready, running"`, `within = "1h"` and `on_conflict = "replace"`, each optional | any number of equal jobs |
+/// | `schedule` | `(cron = "0 3 * * *", zone = "Europe/Berlin", missed = "run once", name = "nightly", payload = function)` | none |
 /// | `version` | 1 to 1000 | 1 |
 /// | `migrate` | a function that migrates older payloads; needs `version = 2` or more | refuses them |
 /// | `crate` | where leasehold is, for those who re-export it | `::leasehold` |

@@ -7,7 +7,8 @@ use syn::{DeriveInput, LitStr, Path};
 use crate::duration::{self, DAY};
 use crate::errors::Errors;
 use crate::given::{Given, Number};
-use crate::model::{UniqueField, checked, fields_of, number};
+use crate::model::{checked, number};
+use crate::unique::{UniqueField, fields_of};
 
 /// One limit as it is written.
 pub(crate) struct LimitOption {

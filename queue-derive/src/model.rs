@@ -4,14 +4,16 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 
 use proc_macro2::Ident;
-use syn::ext::IdentExt;
-use syn::{Attribute, Data, DeriveInput, ExprPath, Fields, GenericParam, LitStr, Member, Path, Type, parse_quote};
+use syn::{Attribute, Data, DeriveInput, ExprPath, GenericParam, LitStr, Path, parse_quote};
 
 use crate::attr::{Attributes, is_job};
+use crate::backoff::{self, Backoff};
 use crate::duration::{self, DAY};
 use crate::errors::Errors;
 use crate::given::Number;
 use crate::limit::Limit;
+use crate::schedule::Schedule;
+use crate::unique::Unique;
 
 /// A job type without a mistake. What is `None` or empty stays as the trait has it.
 pub(crate) struct JobModel {
@@ -25,24 +27,12 @@ pub(crate) struct JobModel {
     /// In milliseconds, as all durations here.
     pub(crate) lease: Option<u64>,
     pub(crate) timeout: Option<u64>,
+    pub(crate) expires: Option<u64>,
     pub(crate) backoff: Option<Backoff>,
-    pub(crate) unique: Vec<UniqueField>,
+    pub(crate) schedule: Option<Schedule>,
+    pub(crate) unique: Option<Unique>,
     pub(crate) limit: Option<Limit>,
     pub(crate) migrate: Option<ExprPath>,
-}
-
-pub(crate) enum Backoff {
-    Fixed(u64),
-    Linear { step: u64, max: u64 },
-    Exponential { first: u64, max: u64 },
-}
-
-/// A field that a unique or limit key is made of.
-pub(crate) struct UniqueField {
-    /// As it is written in the option and in the key.
-    pub(crate) name: String,
-    pub(crate) member: Member,
-    pub(crate) ty: Type,
 }
 
 /// The mistakes of a job type, and what is known of it all the same.
@@ -72,12 +62,10 @@ impl JobModel {
         let priority = number("priority", given.priority, i16::MIN.into()..=i16::MAX.into(), errors);
         let max_attempts = number("max_attempts", given.max_attempts, 1..=1_000_000, errors);
         let lease = lease(given.lease, errors);
-        let timeout = timeout(given.timeout, errors);
-        let backoff = backoff(given.backoff, errors);
-        let unique = given
-            .unique_by
-            .map(|by| fields_of("unique", &by, input, errors))
-            .unwrap_or_default();
+        let timeout = longer_than_0("timeout", given.timeout, errors);
+        let expires = longer_than_0("expires", given.expires, errors);
+        let backoff = given.backoff.and_then(|given| backoff::backoff(given, errors));
+        let unique = given.unique.map(|unique| unique.check(input, errors));
         let limit = Limit::of([given.concurrency, given.rate, given.serial], input, errors);
 
         match (kind, errors.take()) {
@@ -91,9 +79,11 @@ impl JobModel {
                 max_attempts,
                 lease,
                 timeout,
+                expires,
                 backoff,
                 unique,
                 limit,
+                schedule: given.schedule,
                 migrate: given.migrate,
             }),
             (kind, error) => Err(Refused {
@@ -158,7 +148,7 @@ fn check_migrate(given: &Attributes, errors: &mut Errors) {
 }
 
 /// Kinds and queues show up in logs, reports and terminals, where such characters could make one look like another.
-fn name(key: &str, given: Option<LitStr>, errors: &mut Errors) -> Option<LitStr> {
+pub(crate) fn name(key: &str, given: Option<LitStr>, errors: &mut Errors) -> Option<LitStr> {
     let given = given?;
     let text = given.value();
     // The same set as in the library's `name.rs`.
@@ -209,40 +199,11 @@ fn lease(given: Option<LitStr>, errors: &mut Errors) -> Option<u64> {
     })
 }
 
-fn timeout(given: Option<LitStr>, errors: &mut Errors) -> Option<u64> {
+fn longer_than_0(key: &str, given: Option<LitStr>, errors: &mut Errors) -> Option<u64> {
     checked(given?, errors, |text| match duration::parse_millis(text)? {
-        0 => Err("`timeout` must be longer than 0; leave it out for none".to_owned()),
+        0 => Err(format!("`{key}` must be longer than 0; leave it out for none")),
         millis => Ok(millis),
     })
-}
-
-fn backoff(given: Option<LitStr>, errors: &mut Errors) -> Option<Backoff> {
-    checked(given?, errors, parse_backoff)
-}
-
-fn parse_backoff(text: &str) -> Result<Backoff, String> {
-    let malformed =
-        || format!("{text:?} is not a backoff: write \"fixed(30s)\", \"linear(10s..5m)\" or \"exponential(1s..1h)\"");
-    let (shape, waits) = text
-        .strip_suffix(')')
-        .and_then(|text| text.split_once('('))
-        .ok_or_else(malformed)?;
-    if shape == "fixed" && !waits.contains("..") {
-        return Ok(Backoff::Fixed(duration::parse_millis(waits)?));
-    }
-    let (first, max) = waits.split_once("..").ok_or_else(malformed)?;
-    let range = || {
-        let (first, max) = (duration::parse_millis(first)?, duration::parse_millis(max)?);
-        if first == 0 || first > max {
-            return Err("the first wait must be longer than 0 and not longer than the last".to_owned());
-        }
-        Ok((first, max))
-    };
-    match shape {
-        "linear" => range().map(|(step, max)| Backoff::Linear { step, max }),
-        "exponential" => range().map(|(first, max)| Backoff::Exponential { first, max }),
-        _ => Err(malformed()),
-    }
 }
 
 pub(crate) fn checked<T, E: Display>(
@@ -253,60 +214,4 @@ pub(crate) fn checked<T, E: Display>(
     parse(&given.value())
         .map_err(|message| errors.push(&given, message))
         .ok()
-}
-
-/// The fields that are named, with a mistake for each that is not there.
-pub(crate) fn fields_of(option: &str, by: &LitStr, input: &DeriveInput, errors: &mut Errors) -> Vec<UniqueField> {
-    let fields = match &input.data {
-        Data::Struct(data) => fields(&data.fields),
-        _ => {
-            errors.push(
-                by,
-                format_args!(
-                    "`{option}` goes by the fields of a struct, and `{}` is none",
-                    input.ident
-                ),
-            );
-            return Vec::new();
-        }
-    };
-    let text = by.value();
-    let mut found: Vec<UniqueField> = Vec::new();
-    for name in text.split(',').map(str::trim) {
-        if found.iter().any(|field| field.name == name) {
-            errors.push(by, format_args!("field `{name}` is named twice"));
-        } else if let Some((member, ty)) = fields.iter().find(|(member, _)| spelled(member) == name) {
-            found.push(UniqueField {
-                name: name.to_owned(),
-                member: member.clone(),
-                ty: (*ty).clone(),
-            });
-        } else {
-            let known: Vec<_> = fields
-                .iter()
-                .map(|(member, _)| format!("`{}`", spelled(member)))
-                .collect();
-            let known = if known.is_empty() {
-                "none".to_owned()
-            } else {
-                known.join(", ")
-            };
-            errors.push(
-                by,
-                format_args!("no field `{name}` in `{}`; its fields: {known}", input.ident),
-            );
-        }
-    }
-    found
-}
-
-fn fields(fields: &Fields) -> Vec<(Member, &Type)> {
-    fields.members().zip(fields.iter().map(|field| &field.ty)).collect()
-}
-
-fn spelled(member: &Member) -> String {
-    match member {
-        Member::Named(ident) => ident.unraw().to_string(),
-        Member::Unnamed(index) => index.index.to_string(),
-    }
 }

@@ -18,6 +18,7 @@ use crate::backend::{Backend, Completion, Isolation, Ownership};
 use crate::handler::JobError;
 use crate::inspect::State;
 use crate::lease::{Held, Refusal, Slot};
+use crate::results::StoredResult;
 use crate::schema::Schema;
 
 /// How many dead connections of the pool are thrown away for one use of the database: more than most pools have.
@@ -54,7 +55,7 @@ impl Commit<'_> {
     pub(crate) fn run<C: Backend>(
         &self,
         slot: &mut dyn Slot<C>,
-        mut writes: impl FnMut(&mut C) -> Result<(), JobError>,
+        mut writes: impl FnMut(&mut C) -> Result<Option<StoredResult>, JobError>,
     ) -> Result<(), JobError> {
         let (mut tried, mut stale) = (0, 0);
         loop {
@@ -94,7 +95,7 @@ impl Commit<'_> {
     fn once<C: Backend>(
         &self,
         slot: &mut dyn Slot<C>,
-        writes: &mut impl FnMut(&mut C) -> Result<(), JobError>,
+        writes: &mut impl FnMut(&mut C) -> Result<Option<StoredResult>, JobError>,
     ) -> Result<Tried, JobError> {
         let (schema, savepoint) = (slot.schema().clone(), slot.permits_savepoint());
         let (gate, settings) = (slot.write_gate().clone(), slot.settings().clone());
@@ -138,13 +139,13 @@ impl Commit<'_> {
     fn write_and_complete<C: Backend>(
         &self,
         conn: &mut C,
-        writes: &mut impl FnMut(&mut C) -> Result<(), JobError>,
+        writes: &mut impl FnMut(&mut C) -> Result<Option<StoredResult>, JobError>,
         schema: &Schema,
         before: u32,
         savepoint: bool,
     ) -> Tried {
         let tried = match catch_unwind(AssertUnwindSafe(|| writes(conn))) {
-            Ok(Ok(())) => match self.complete(conn, schema, before + 1) {
+            Ok(Ok(result)) => match self.complete(conn, schema, before + 1, result.as_ref()) {
                 // A test has no second connection to read the row on; this one answers, so its word counts.
                 Tried::Unknown(error) if savepoint && conn.ping().is_ok() => {
                     Tried::NotCommitted(refused_commit(&error))
@@ -176,7 +177,13 @@ impl Commit<'_> {
     }
 
     /// The completion and the COMMIT, after the closure succeeded.
-    fn complete<C: Backend>(&self, conn: &mut C, schema: &Schema, expected: u32) -> Tried {
+    fn complete<C: Backend>(
+        &self,
+        conn: &mut C,
+        schema: &Schema,
+        expected: u32,
+        result: Option<&StoredResult>,
+    ) -> Tried {
         match depth(conn) {
             Ok(depth) if depth == expected => {}
             Ok(depth) if depth > expected => {
@@ -194,6 +201,12 @@ impl Commit<'_> {
                 return Tried::NotCommitted(swallowed());
             }
             Err(error) => return Tried::NotCommitted(error.into()),
+        }
+        // After the completion: only the worker that has the fence gets here, so nobody waits for a late one's row.
+        match result.map(|result| conn.store_result(schema, &self.held.fence, result.json())) {
+            None | Some(Ok(_)) => {}
+            Some(Err(error)) if is_conflict(&error) => return Tried::Conflict(error.into()),
+            Some(Err(error)) => return Tried::NotCommitted(error.into()),
         }
         match AnsiTransactionManager::commit_transaction(conn) {
             Ok(()) => Tried::Committed,

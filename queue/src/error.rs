@@ -6,4 +6,5 @@
 pub use crate::backend::ServerError;
 pub use crate::name::NameError;
 pub use crate::registry::RegistryError;
+pub use crate::results::ResultError;
 pub use crate::schema::SchemaNameError;

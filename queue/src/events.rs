@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::inspect::State;
 use crate::lease::{Held, Refusal};
+use crate::metrics;
 use crate::panics::drop_contained;
 
 /// A job as events show it.
@@ -69,15 +70,20 @@ impl fmt::Display for JobInfo<'_> {
 /// ```
 #[expect(unused_variables, reason = "the names document what the methods are given")]
 pub trait Hooks: Send + Sync + 'static {
+    /// A job was claimed: its lease runs, and its handler begins soon.
+    fn claimed(&self, job: &JobInfo<'_>) {}
     /// A handler begins.
     fn begun(&self, job: &JobInfo<'_>) {}
     /// The completion is in the database.
     fn completed(&self, job: &JobInfo<'_>) {}
+    /// An attempt failed, by `cause`: `error`, `panic`, `timeout` or `lease expired`. What follows from it is told next.
+    fn failed(&self, job: &JobInfo<'_>, cause: &str, error: &str) {}
     /// The attempt failed; another one follows after the given time.
     fn retried(&self, job: &JobInfo<'_>, error: &str, after: Duration) {}
     /// The job was put off without using up an attempt: by its handler, or because the database was away.
     fn snoozed(&self, job: &JobInfo<'_>, after: Duration) {}
-    /// No attempt is left, or none would help. The job is kept among the finished ones.
+    /// No attempt is left, or none would help, or the job has expired: however it comes to be discarded, by this process's
+    /// handlers or its maintenance. The job is kept among the finished ones.
     fn discarded(&self, job: &JobInfo<'_>, reason: &str) {}
     /// The job was ended because it is not needed.
     fn cancelled(&self, job: &JobInfo<'_>, reason: &str) {}
@@ -85,8 +91,12 @@ pub trait Hooks: Send + Sync + 'static {
     fn lost(&self, job: &JobInfo<'_>, refusal: &Refusal) {}
     /// A claimed job was released without using up an attempt: no handler had begun on it, or the database was away.
     fn released(&self, job: &JobInfo<'_>) {}
-    /// An expired lease was taken back; `state` is what the job is now: ready, discarded or cancelled.
+    /// An expired lease was taken back; `state` is what the job is now: ready, discarded or cancelled. If it ended by that,
+    /// `discarded` or `cancelled` is called next.
     fn swept(&self, job: &JobInfo<'_>, state: State) {}
+    /// A schedule enqueued its job.
+    #[cfg(feature = "schedules")]
+    fn fired(&self, fire: &crate::schedule::FireInfo<'_>) {}
 }
 
 /// How many jobs ended in which way in this process.
@@ -99,7 +109,7 @@ pub struct Counts {
     pub retried: u64,
     /// Put off without using up an attempt: by their handler, or because the database was away.
     pub snoozed: u64,
-    /// Discarded, by this process's handlers or its sweep.
+    /// Discarded, by this process's handlers or its maintenance.
     pub discarded: u64,
     /// Cancelled by their handler, or failed or swept after a cancel was asked for.
     pub cancelled: u64,
@@ -116,6 +126,9 @@ impl Counts {
         self.completed + self.discarded + self.cancelled
     }
 }
+
+/// The reason of a job that the sweep ended.
+const LEASE_EXPIRED: &str = "lease expired";
 
 /// Where the runtime reports every event.
 #[derive(Default)]
@@ -173,6 +186,14 @@ impl Reporter {
         }
     }
 
+    /// `waited`: from the job's run time to the claim.
+    pub(crate) fn claimed(&self, job: &JobInfo<'_>, waited: Duration) {
+        log::debug!("claimed {job} waited={waited:?}");
+        metrics::count("leasehold_claimed_total", job);
+        metrics::record("leasehold_wait_seconds", job, waited);
+        self.hook(|hooks| hooks.claimed(job));
+    }
+
     pub(crate) fn begun(&self, job: &JobInfo<'_>) {
         log::debug!("begun {job}");
         self.hook(|hooks| hooks.begun(job));
@@ -181,53 +202,88 @@ impl Reporter {
     pub(crate) fn completed(&self, job: &JobInfo<'_>) {
         log::debug!("completed {job}");
         count(&self.completed);
+        metrics::count("leasehold_completed_total", job);
         self.hook(|hooks| hooks.completed(job));
+    }
+
+    /// A handler has returned, well or not.
+    pub(crate) fn ran(&self, job: &JobInfo<'_>, took: Duration) {
+        metrics::record("leasehold_run_seconds", job, took);
+    }
+
+    /// Without a line of its own in the log: the line of what follows has the error.
+    pub(crate) fn failed(&self, job: &JobInfo<'_>, cause: &'static str, error: &str) {
+        metrics::failed(job, cause);
+        self.hook(|hooks| hooks.failed(job, cause, error));
     }
 
     pub(crate) fn retried(&self, job: &JobInfo<'_>, error: &str, after: Duration) {
         log::warn!("retried {job} after={after:?}: {error}");
         count(&self.retried);
+        metrics::count("leasehold_retried_total", job);
         self.hook(|hooks| hooks.retried(job, error, after));
     }
 
     pub(crate) fn snoozed(&self, job: &JobInfo<'_>, after: Duration) {
         log::debug!("snoozed {job} after={after:?}");
         count(&self.snoozed);
+        metrics::count("leasehold_snoozed_total", job);
         self.hook(|hooks| hooks.snoozed(job, after));
     }
 
     pub(crate) fn discarded(&self, job: &JobInfo<'_>, reason: &str) {
         log::error!("discarded {job}: {reason}");
         count(&self.discarded);
+        metrics::count("leasehold_discarded_total", job);
         self.hook(|hooks| hooks.discarded(job, reason));
     }
 
     pub(crate) fn cancelled(&self, job: &JobInfo<'_>, reason: &str) {
         log::info!("cancelled {job}: {reason}");
         count(&self.cancelled);
+        metrics::count("leasehold_cancelled_total", job);
         self.hook(|hooks| hooks.cancelled(job, reason));
     }
 
     pub(crate) fn lost(&self, job: &JobInfo<'_>, refusal: &Refusal) {
         log::error!("lost {job}: {refusal}");
         count(&self.lost);
+        metrics::count("leasehold_lost_total", job);
+        if matches!(refusal, Refusal::DurabilityLoss { .. }) {
+            metrics::count("leasehold_durability_losses_total", job);
+        }
         self.hook(|hooks| hooks.lost(job, refusal));
     }
 
     pub(crate) fn released(&self, job: &JobInfo<'_>) {
         log::debug!("released {job}");
         count(&self.released);
+        metrics::count("leasehold_released_total", job);
         self.hook(|hooks| hooks.released(job));
     }
 
     pub(crate) fn swept(&self, job: &JobInfo<'_>, state: State) {
         log::warn!("swept {job}: its lease ran out; it is {state} now");
+        self.hook(|hooks| hooks.swept(job, state));
         match state {
-            State::Discarded => count(&self.discarded),
-            State::Cancelled => count(&self.cancelled),
+            State::Discarded => {
+                count(&self.discarded);
+                metrics::count("leasehold_discarded_total", job);
+                self.hook(|hooks| hooks.discarded(job, LEASE_EXPIRED));
+            }
+            State::Cancelled => {
+                count(&self.cancelled);
+                metrics::count("leasehold_cancelled_total", job);
+                self.hook(|hooks| hooks.cancelled(job, LEASE_EXPIRED));
+            }
             _ => {}
         }
-        self.hook(|hooks| hooks.swept(job, state));
+    }
+
+    #[cfg(feature = "schedules")]
+    pub(crate) fn fired(&self, fire: &crate::schedule::FireInfo<'_>) {
+        log::info!("fired {fire}");
+        self.hook(|hooks| hooks.fired(fire));
     }
 }
 

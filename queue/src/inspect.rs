@@ -1,8 +1,8 @@
-//! Looking at jobs, and cancelling them: for people and tests. Only [`cancel()`] writes or takes a lock.
+//! Looking at jobs, for people and tests. Nothing here writes or takes a lock; see [`manage`](crate::manage) for that.
 //!
 //! ```
 //! # include!("doctest_setup.rs");
-//! use leasehold::inspect::{self, Cancel, State};
+//! use leasehold::inspect::{self, Filter, State};
 //! use leasehold::Schema;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -13,24 +13,29 @@
 //!     println!("{} {}: {}", count.queue, count.state, count.jobs);
 //! }
 //!
-//! inspect::cancel(&mut conn, &schema, id, Cancel::Hard, "on holiday")?;
 //! let job = inspect::job(&mut conn, &schema, id)?.expect("it is kept");
-//! assert_eq!((job.state, job.reason.as_deref()), (State::Cancelled, Some("on holiday")));
+//! assert_eq!(job.state, State::Ready);
+//! assert_eq!(inspect::list(&mut conn, &schema, &Filter::new().kind("greet"), 0, 100)?.len(), 1);
 //! assert!(inspect::errors(&mut conn, &schema, id)?.is_empty());
 //! # Ok(())
 //! # }
 //! ```
+
+mod results;
+pub use results::{ProgressRecord, ReadResultError, progress, result};
+
+mod wait;
+pub use wait::{WaitError, wait_for};
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use diesel::result::QueryResult;
 
-use crate::backend::{AsBackend, Backend, CountRow, ErrorRow, InspectStatements, JobRow};
+use crate::backend::{AsBackend, CountRow, ErrorRow, InspectStatements, JobRow, ManageStatements, Matching};
 use crate::job::Hidden;
-use crate::migrate::Migrate;
 use crate::schema::Schema;
-use crate::settle::storable;
+use crate::settle::millis;
 
 /// The state of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,6 +61,17 @@ impl State {
             "discarded" => Self::Discarded,
             "cancelled" => Self::Cancelled,
             _ => Self::Ready,
+        }
+    }
+
+    /// As a unique key's states add up.
+    pub(crate) const fn bit(self) -> u8 {
+        match self {
+            Self::Ready => 1,
+            Self::Running => 2,
+            Self::Completed => 4,
+            Self::Discarded => 8,
+            Self::Cancelled => 16,
         }
     }
 
@@ -254,40 +270,96 @@ pub fn counts(conn: &mut impl AsBackend, schema: &Schema) -> QueryResult<Vec<Que
     Ok(conn.as_backend().counts(schema)?.into_iter().map(Into::into).collect())
 }
 
-/// How a job is cancelled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cancel {
-    /// A running handler is asked to stop and may still complete; a job that does not run is cancelled at once.
-    Soft,
-    /// Cancelled at once: the commit of a running handler is refused.
-    Hard,
+/// Which jobs are meant. Every condition that is set must hold.
+///
+/// ```
+/// use std::time::Duration;
+/// use leasehold::inspect::{Filter, State};
+///
+/// let failed_mails = Filter::new().state(State::Discarded).queue("mail").error("connection refused");
+/// let old = failed_mails.older_than(Duration::from_secs(3600));
+/// # let _ = old;
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    state: Option<State>,
+    matching: Matching,
 }
 
-/// Cancels a job; whether there was anything to cancel. A soft cancel of a running job is a request, which its handler
-/// sees with the next heartbeat; `reason` is not kept then.
+impl Filter {
+    /// All jobs.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// In this state.
+    #[must_use]
+    pub fn state(mut self, state: State) -> Self {
+        self.state = Some(state);
+        self.matching.state = Some(state.as_str());
+        self
+    }
+
+    /// Of this kind.
+    #[must_use]
+    pub fn kind(mut self, kind: impl Into<String>) -> Self {
+        self.matching.kind = Some(kind.into());
+        self
+    }
+
+    /// Of this queue.
+    #[must_use]
+    pub fn queue(mut self, queue: impl Into<String>) -> Self {
+        self.matching.queue = Some(queue.into());
+        self
+    }
+
+    /// Of this batch.
+    #[must_use]
+    pub fn batch(mut self, id: i64) -> Self {
+        self.matching.batch_id = Some(id);
+        self
+    }
+
+    /// Ended at least so long ago; enqueued at least so long ago if they have not ended.
+    #[must_use]
+    pub fn older_than(mut self, age: Duration) -> Self {
+        self.matching.older_than_ms = Some(millis(age));
+        self
+    }
+
+    /// With this text in the reason of their end or in the error of an attempt, letter for letter.
+    #[must_use]
+    pub fn error(mut self, text: impl Into<String>) -> Self {
+        self.matching.error = Some(text.into());
+        self
+    }
+
+    pub(crate) fn chosen_state(&self) -> Option<State> {
+        self.state
+    }
+
+    pub(crate) fn matching(self) -> Matching {
+        self.matching
+    }
+}
+
+/// The jobs that match and have an id above `after`, in the order of their ids, `limit` at the most: for the next page give
+/// the last id. The first page begins after 0.
 ///
 /// # Errors
 ///
 /// The database's.
-pub fn cancel(conn: &mut impl AsBackend, schema: &Schema, id: i64, how: Cancel, reason: &str) -> QueryResult<bool> {
-    // As an enqueue does: a connection of the application's may be told to wait for no other writer.
-    let reason = storable(reason);
-    conn.as_backend()
-        .patiently(|conn| cancel_on(conn, schema, id, how, &reason))?
-}
-
-fn cancel_on<C: Backend>(conn: &mut C, schema: &Schema, id: i64, how: Cancel, reason: &str) -> QueryResult<bool> {
-    if how == Cancel::Hard {
-        return Ok(conn.cancel(schema, id, true, reason)? > 0);
-    }
-    // It may be claimed or put back between the two looks, but not for ever.
-    loop {
-        if conn.request_cancel(schema, id)? > 0 || conn.cancel(schema, id, false, reason)? > 0 {
-            return Ok(true);
-        }
-        let row = conn.ownership(schema, id)?;
-        if !row.is_some_and(|row| row.state == "ready" || row.state == "running") {
-            return Ok(false);
-        }
-    }
+pub fn list(
+    conn: &mut impl AsBackend,
+    schema: &Schema,
+    filter: &Filter,
+    after: i64,
+    limit: u32,
+) -> QueryResult<Vec<JobRecord>> {
+    let jobs = conn
+        .as_backend()
+        .jobs(schema, &filter.matching, after, i64::from(limit))?;
+    Ok(jobs.into_iter().map(Into::into).collect())
 }

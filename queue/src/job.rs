@@ -10,6 +10,12 @@ use crate::backend::AsBackend;
 use crate::enqueue::{self, EnqueueError, EnqueueOptions, Enqueued};
 use crate::limit::Limit;
 
+mod backoff;
+pub use backoff::Backoff;
+
+mod unique;
+pub use unique::{OnConflict, Unique};
+
 /// A typed payload with what is fixed for its kind. Derive it:
 ///
 /// ```
@@ -36,19 +42,39 @@ use crate::limit::Limit;
 /// | `queue` | the queue's name, as above | `"default"` |
 /// | `priority` | -32768 to 32767; larger ones are claimed first | 0 |
 /// | `max_attempts` | 1 to 1000000 | 20 |
-/// | `backoff` | `"fixed(30s)"`, `"linear(10s..5m)"` or `"exponential(1s..1h)"`; see [`Backoff`] | `"exponential(1s..1h)"` |
+/// | `backoff` | `"fixed(30s)"`, `"linear(10s..5m)"`, `"exponential(1s..1h)"` or `"list(1s, 10s, 1m)"`, each with `, jitter 20%` at its end or without; or the path of a function. See [`Backoff`] | `"exponential(1s..1h)"` |
 /// | `lease` | a duration, `"1s"` to `"365d"` | `"60s"` |
 /// | `timeout` | a duration longer than 0 | none |
-/// | `unique` | `(by = "account, month")`: fields of the struct | any number of equal jobs |
+/// | `expires` | a duration longer than 0: the age at which a job is discarded instead of run | none |
+/// | `unique` | what at most one job may have, see below | any number of equal jobs |
 /// | `concurrency` | `(by = "tenant", max = 2)`: so many at a time, over all processes; without `by` of the whole kind | any number |
 /// | `rate` | `(by = "tenant", max = 100, per = "1m")`: so many begin within any such time; with the `by` of the others | any number |
 /// | `serial` | `(by = "tenant")`: one at a time, in the order of enqueue | in any order |
+/// | `schedule` | `(cron = "0 3 * * *")`, see below | none |
 /// | `version` | 1 to 1000 | 1 |
 /// | `migrate` | a function that migrates older payloads; needs `version = 2` or more | refuses them |
 /// | `crate` | where leasehold is, for those who re-export it | `::leasehold` |
 ///
+/// `unique` alone allows one job of the kind; in parentheses are, all of them optional:
+///
+/// | `unique(…)` | Value | Default |
+/// | --- | --- | --- |
+/// | `by` | `"account, month"`: fields of the struct, one job for each of their values | the whole kind |
+/// | `per_queue` | no value: one job in each queue | over all queues |
+/// | `states` | of `"ready, running, completed, discarded, cancelled"`, `ready` among them | see [`Unique::states`] |
+/// | `within` | a duration longer than 0, from the enqueue on | as long as the states say |
+/// | `on_conflict` | `"keep"`, `"replace"`, `"reschedule"`, `"replace, reschedule"` or `"reject"`; see [`OnConflict`] | `"keep"` |
+///
 /// Durations are numbers with the units `d`, `h`, `m`, `s` and `ms`, each once, the largest first: `"500ms"`, `"30s"`,
 /// `"1h30m"`. Every mistake in the list is reported at once, where it is.
+///
+/// # A kind that enqueues itself
+///
+/// With the feature `schedules` a kind may state when it is enqueued: `schedule(cron = "0 3 * * *")` is written into the
+/// database when a worker starts that registers it. Further options are `zone = "Europe/Berlin"` (UTC by default),
+/// `missed = "skip"`, `"run once"` (the default) or `"run all(10)"`, `name = "nightly"` (the kind by default), and
+/// `payload = function` for a function that makes the payload, which is the type's `Default` otherwise. A cron text that
+/// means nothing does not compile. The module `schedule` says more.
 ///
 /// # Example: a payload that has changed
 ///
@@ -108,13 +134,18 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     /// How long an attempt may run in all; `None`: as long as its worker renews the lease.
     const TIMEOUT: Option<Duration> = None;
 
-    /// How long a failed job waits before its next attempt.
-    const BACKOFF: Backoff = Backoff::Exponential {
-        first: Duration::from_secs(1),
-        max: Duration::from_secs(3600),
-    };
+    /// The age, counted from its enqueue, at which a job is discarded instead of run; `None`: it may run at any age.
+    ///
+    /// An attempt that runs when the job reaches it goes on, and may complete the job; another one does not begin.
+    const EXPIRES: Option<Duration> = None;
 
-    /// What at most one job of this kind may have while it has not ended; `None`: any number of equal jobs.
+    /// How long a failed job waits before its next attempt.
+    const BACKOFF: Backoff = Backoff::exponential(Duration::from_secs(1), Duration::from_secs(3600));
+
+    /// How long a job keeps its [`Job::unique_key`], and what an enqueue does that finds it with another job.
+    const UNIQUE: Unique = Unique::new();
+
+    /// What at most one job of this kind may have, as [`Job::UNIQUE`] says; `None`: any number of equal jobs.
     fn unique_key(&self) -> Option<String> {
         None
     }
@@ -124,6 +155,12 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
 
     /// What [`Job::LIMIT`] counts by: jobs with the same key share it; `None`: all jobs of the kind do.
     fn limit_key(&self) -> Option<String> {
+        None
+    }
+
+    /// When the kind enqueues itself: `schedule(…)` of the derive. [`Worker::register`](crate::Worker::register) sees to it.
+    #[cfg(feature = "schedules")]
+    fn schedule() -> Option<crate::schedule::Schedule> {
         None
     }
 
@@ -197,51 +234,6 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
 
 /// The highest payload version: a claim looks up each version that a program can decode.
 pub(crate) const MAX_VERSION: u32 = 1000;
-
-/// How long a failed job waits before its next attempt, by the number of attempts so far.
-///
-/// ```
-/// use std::time::Duration;
-/// use leasehold::Backoff;
-///
-/// let backoff = Backoff::Exponential { first: Duration::from_secs(1), max: Duration::from_secs(3600) };
-/// assert_eq!(backoff.after(1), Duration::from_secs(1));
-/// assert_eq!(backoff.after(4), Duration::from_secs(8));
-/// assert_eq!(backoff.after(u32::MAX), Duration::from_secs(3600));
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Backoff {
-    /// Always the same: `backoff = "fixed(30s)"`.
-    Fixed(Duration),
-    /// Growing by `step` with each attempt, up to `max`: `backoff = "linear(10s..5m)"`.
-    Linear {
-        /// After the first attempt, and added after each further one.
-        step: Duration,
-        /// The longest wait.
-        max: Duration,
-    },
-    /// Doubling with each attempt, up to `max`: `backoff = "exponential(1s..1h)"`.
-    Exponential {
-        /// After the first attempt.
-        first: Duration,
-        /// The longest wait.
-        max: Duration,
-    },
-}
-
-impl Backoff {
-    /// How long to wait after the given attempt; the first is 1. Never overflows.
-    #[must_use]
-    pub fn after(&self, attempt: u32) -> Duration {
-        let before = attempt.saturating_sub(1);
-        match *self {
-            Self::Fixed(wait) => wait,
-            Self::Linear { step, max } => step.saturating_mul(attempt.max(1)).min(max),
-            Self::Exponential { first, max } => first.saturating_mul(1 << before.min(31)).min(max),
-        }
-    }
-}
 
 /// A payload that must not show in logs: [`fmt::Debug`] prints its length alone.
 pub(crate) struct Hidden<'a>(pub(crate) &'a str);

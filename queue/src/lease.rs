@@ -28,12 +28,15 @@ use std::time::{Duration, Instant};
 use crate::backend::{Backend, Isolation};
 use crate::commit;
 use crate::handler::{JobError, Outcome};
+use crate::results::StoredResult;
 
 mod fence;
 pub use fence::{Fence, Refusal};
 
 mod held;
 pub(crate) use held::Held;
+
+mod results;
 
 mod slot;
 pub(crate) use slot::Slot;
@@ -224,8 +227,8 @@ impl<'j, C: Backend> LeaseGuard<'j, C> {
     ///   the lease ends, the outcome is left open, and the lease decides.
     pub fn commit(self, writes: impl FnOnce(&mut C) -> Result<(), JobError>) -> Outcome<'j> {
         let mut writes = Some(writes);
-        self.commit_with(None, 1, move |tx| match writes.take() {
-            Some(writes) => writes(tx),
+        self.commit_within(None, 1, move |tx| match writes.take() {
+            Some(writes) => writes(tx).map(|()| None),
             None => Err(JobError::retry("the writes of this commit have run already")),
         })
     }
@@ -239,16 +242,16 @@ impl<'j, C: Backend> LeaseGuard<'j, C> {
     pub fn commit_retrying(
         self,
         isolation: Isolation,
-        writes: impl FnMut(&mut C) -> Result<(), JobError>,
+        mut writes: impl FnMut(&mut C) -> Result<(), JobError>,
     ) -> Outcome<'j> {
-        self.commit_with(Some(isolation), 10, writes)
+        self.commit_within(Some(isolation), 10, move |tx| writes(tx).map(|()| None))
     }
 
-    fn commit_with(
+    fn commit_within(
         self,
         isolation: Option<Isolation>,
         tries: u32,
-        writes: impl FnMut(&mut C) -> Result<(), JobError>,
+        writes: impl FnMut(&mut C) -> Result<Option<StoredResult>, JobError>,
     ) -> Outcome<'j> {
         self.check()?;
         let commit = commit::Commit {

@@ -39,11 +39,12 @@
 //! | To | look at |
 //! | --- | --- |
 //! | create the tables | [`migrate()`], [`migrate::Migrations`], [`Schema`] |
-//! | define a job | [`Job`] and its derive, [`Backoff`] |
+//! | define a job | [`Job`] and its derive, [`Backoff`], [`Unique`], [`OnConflict`] |
 //! | enqueue it | [`Job::enqueue`], [`EnqueueOptions`], [`Enqueued`], [`EnqueueError`] |
 //! | run it | [`Handler`], [`LeaseGuard`], [`Receipt`], [`Outcome`], [`JobError`], [`Refusal`], [`LeaseWatch`] |
 //! | run many | [`Worker`], [`Running`], [`ShutdownReport`], [`Summary`], [`Progress`] |
 //! | see what happens | [`Hooks`], [`Counts`], [`JobInfo`], [`inspect`] |
+//! | cancel, requeue, edit and purge by hand | [`manage`] |
 //! | test it | [`testing`], [`assert_enqueued!`] |
 //!
 //! # Create the tables
@@ -164,7 +165,7 @@
 //! # Look
 //!
 //! Each event is one line of the `log` crate and a call of [`Hooks`]; how jobs ended is counted in [`Counts`]. [`inspect`] shows jobs with
-//! their errors, counts them, and cancels them.
+//! their errors and counts them; [`manage`] cancels, requeues, edits and purges them.
 //!
 //! # Test
 //!
@@ -182,6 +183,7 @@
 //! - `postgres`: runs on `diesel::PgConnection`, with the system's libpq.
 //! - `postgres-bundled`: the same with libpq compiled in, which speaks no TLS.
 //! - `progress`: [`Worker::progress_bar`].
+//! - `metrics`: counters, histograms and gauges; see [`metrics`].
 //! - `signals`: [`Worker::stop_on_signals`] and [`Running::run_until_signalled`].
 
 #![cfg_attr(
@@ -203,7 +205,7 @@ pub mod migrate;
 pub use migrate::migrate;
 
 mod job;
-pub use job::{Backoff, Job};
+pub use job::{Backoff, Job, OnConflict, Unique};
 pub use leasehold_derive::Job;
 
 mod enqueue;
@@ -228,15 +230,22 @@ pub use handler::{Handler, JobError, Outcome};
 
 mod registry;
 
+mod results;
+
 mod commit;
 
 mod settle;
+
+pub mod metrics;
 
 mod events;
 pub use events::{Counts, Hooks, JobInfo};
 
 mod worker;
 pub use worker::{Progress, Running, ShutdownReport, StartError, Summary, Worker};
+
+#[cfg(feature = "schedules")]
+pub mod schedule;
 
 pub mod inspect;
 
@@ -264,3 +273,12 @@ pub mod __private;
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// Compiles and runs the programs of the guide.
+#[cfg(all(doctest, feature = "sqlite"))]
+mod guide {
+    #[doc = include_str!("../../docs/guide/events.md")]
+    struct Events;
+    #[doc = include_str!("../../docs/guide/manage.md")]
+    struct Manage;
+}

@@ -36,3 +36,26 @@ pub fn unique_key(fields: &[(&str, Value)]) -> String {
     )
     .to_string()
 }
+
+/// Fires every schedule that is due, as a worker does: schedule, fire time and job of each.
+///
+/// # Errors
+///
+/// The database's.
+#[cfg(feature = "schedules")]
+pub fn fire_schedules<C: Backend>(
+    conn: &mut C,
+    schema: &crate::Schema,
+) -> diesel::QueryResult<Vec<(String, std::time::SystemTime, i64)>> {
+    let mut all = Vec::new();
+    let mut after = crate::schedule::ScheduleRevision::default();
+    loop {
+        let before = after.clone();
+        let batch = crate::schedule::fire_batch(conn, schema, &mut after, 2)?;
+        let fired = batch.fired.iter().map(crate::schedule::Fired::info);
+        all.extend(fired.map(|fire| (fire.schedule.to_owned(), fire.fire_at, fire.job)));
+        if after == before {
+            return Ok(all);
+        }
+    }
+}

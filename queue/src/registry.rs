@@ -145,7 +145,7 @@ impl<C: Backend, A> Registry<C, A> {
     pub(crate) fn backoff(&self, kind: &str) -> Backoff {
         self.kinds
             .get(kind)
-            .map_or(Backoff::Fixed(Duration::from_secs(60)), |registered| registered.backoff)
+            .map_or(Backoff::fixed(Duration::from_secs(60)), |registered| registered.backoff)
     }
 
     /// Runs one claimed job. A panic ends the attempt, not the thread.

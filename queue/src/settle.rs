@@ -151,6 +151,16 @@ fn unused(delay_ms: i64) -> PutBack {
     }
 }
 
+/// Ends a job that was claimed too late to run. Its handler never begins.
+pub(crate) fn expire() -> Settlement {
+    Settlement::End(End {
+        state: "discarded",
+        reason: Some("expired".to_owned()),
+        takes_away: false,
+        error: None,
+    })
+}
+
 /// Ends an attempt that ran past its timeout: ownership is taken from the handler, which may still run.
 pub(crate) fn time_out(held: &Held, backoff: Backoff) -> Settlement {
     let limit = held.timeout.unwrap_or_default();
@@ -196,7 +206,7 @@ impl Failed {
         if held.attempt >= held.max_attempts {
             return end("discarded", error);
         }
-        let after = self.after.unwrap_or_else(|| backoff.after(held.attempt));
+        let after = self.after.unwrap_or_else(|| backoff.draw(held.attempt));
         Settlement::Retry(PutBack {
             delay_ms: millis(after),
             uses_attempt: true,

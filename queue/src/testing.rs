@@ -29,14 +29,14 @@ use diesel::result::QueryResult;
 use uuid::Uuid;
 
 use crate::admit::admit_all;
-use crate::backend::{AsBackend, Backend, ClaimRequest, ConnectionSettings, InspectStatements, WriteGate};
+use crate::backend::{AsBackend, Backend, ClaimRequest, ClaimedRow, ConnectionSettings, InspectStatements, WriteGate};
 use crate::events::{Counts, Reporter};
 use crate::handler::{Handler, JobError};
 use crate::job::Job;
 use crate::lease::{Held, Slot};
 use crate::registry::{Registry, RegistryError};
 use crate::schema::Schema;
-use crate::settle;
+use crate::settle::{self, Settlement};
 
 /// Runs jobs on a connection of the test's.
 pub struct Runner<C: Backend, A> {
@@ -134,6 +134,22 @@ impl<C: Backend, A> Runner<C, A> {
             self.registry.timeout(&row.kind),
             sent,
         ));
+        let decided = if held.is_too_late(Instant::now()) {
+            Some(settle::expire())
+        } else {
+            self.run(conn, row, &held, reporter)
+        };
+        if let Some(mut settlement) = decided {
+            if settlement.write(conn, &self.schema, &held)? {
+                settlement.report(&held, reporter);
+            } else if let Err(refusal) = settle::diagnose(conn, &self.schema, &held, &settlement)? {
+                reporter.lost(&held.info(), &refusal);
+            }
+        }
+        Ok(true)
+    }
+
+    fn run(&self, conn: &mut C, row: &ClaimedRow, held: &Arc<Held>, reporter: &Reporter) -> Option<Settlement> {
         held.begin(Instant::now());
         reporter.begun(&held.info());
         let mut slot = Borrowed {
@@ -142,15 +158,8 @@ impl<C: Backend, A> Runner<C, A> {
             settings: ConnectionSettings::default(),
             gate: WriteGate::default(),
         };
-        let ran = self.registry.run(row, &mut slot, Arc::clone(&held), &self.app);
-        if let Some(mut settlement) = settle::decide(&held, self.registry.backoff(&row.kind), ran, reporter) {
-            if settlement.write(conn, &self.schema, &held)? {
-                settlement.report(&held, reporter);
-            } else if let Err(refusal) = settle::diagnose(conn, &self.schema, &held, &settlement)? {
-                reporter.lost(&held.info(), &refusal);
-            }
-        }
-        Ok(true)
+        let ran = self.registry.run(row, &mut slot, Arc::clone(held), &self.app);
+        settle::decide(held, self.registry.backoff(&row.kind), ran, reporter)
     }
 }
 

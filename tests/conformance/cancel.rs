@@ -1,7 +1,8 @@
 //! Cancel: softly, as a request to a running job, and at once.
 
 use leasehold::Job;
-use leasehold::inspect::{self, Cancel};
+use leasehold::inspect;
+use leasehold::manage::{self, Cancel};
 
 use crate::support::*;
 
@@ -10,8 +11,7 @@ conformance!(
         let mut conn = migrated(db);
         let schema = default_schema();
         let fence = claimed(&mut conn);
-        let soft =
-            |conn: &mut Connection, id, why: &str| inspect::cancel(conn, &schema, id, Cancel::Soft, why).unwrap();
+        let soft = |conn: &mut Connection, id, why: &str| manage::cancel(conn, &schema, id, Cancel::Soft, why).unwrap();
         assert!(soft(&mut conn, fence.id, "please"));
         assert_eq!(standing(db, fence.id), "running generation=1 attempt=1");
         let asked = row(db, fence.id);
@@ -45,10 +45,10 @@ conformance!(
         let fence = claimed(&mut conn);
         let ready = note("ready").enqueue(&mut conn).unwrap().id();
         for (id, generation, attempt) in [(fence.id, 2, 1), (ready, 1, 0)] {
-            assert!(inspect::cancel(&mut conn, &schema, id, Cancel::Hard, "stop").unwrap());
+            assert!(manage::cancel(&mut conn, &schema, id, Cancel::Hard, "stop").unwrap());
             let expected = format!("cancelled generation={generation} attempt={attempt}: stop");
             assert_eq!(standing(db, id), expected);
-            assert!(!inspect::cancel(&mut conn, &schema, id, Cancel::Hard, "again").unwrap());
+            assert!(!manage::cancel(&mut conn, &schema, id, Cancel::Hard, "again").unwrap());
             assert_eq!(standing(db, id), expected);
         }
         assert!(conn.finish(&schema, &[fence]).unwrap().is_empty());
@@ -65,7 +65,7 @@ conformance!(
         let mut other = open(db);
         conn.begin_write().unwrap();
         let fence = claim_notes(&mut conn)[0];
-        let waiting = std::thread::spawn(move || other.cancel(&default_schema(), id, true, "stop").unwrap());
+        let waiting = std::thread::spawn(move || other.cancel(&default_schema(), &[id], true, "stop").unwrap());
         leasehold_tests::eventually(std::time::Duration::from_secs(20), "the cancel waits", || {
             db.integer(
                 "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
@@ -73,7 +73,7 @@ conformance!(
         });
         use diesel::connection::TransactionManager;
         diesel::connection::AnsiTransactionManager::commit_transaction(&mut conn).unwrap();
-        assert_eq!(waiting.join().unwrap(), 1);
+        assert_eq!(waiting.join().unwrap(), [id]);
         assert_eq!(standing(db, id), "cancelled generation=2 attempt=1: stop");
         assert!(conn.finish(&default_schema(), &[fence]).unwrap().is_empty());
     }

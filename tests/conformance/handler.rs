@@ -4,20 +4,12 @@ use std::fmt;
 use std::time::Duration;
 
 use leasehold::inspect::{self, ErrorRecord};
-use leasehold::testing::Runner;
-use leasehold::{Backoff, EnqueueOptions, Handler, Job, JobError, LeaseGuard, Outcome};
-use serde::{Deserialize, Serialize};
+use leasehold::{EnqueueOptions, Job, JobError};
 
 use crate::support::*;
 
 fn attempts<C: Backend>(conn: &mut C, id: i64) -> Vec<ErrorRecord> {
     inspect::errors(conn, &default_schema(), id).unwrap()
-}
-
-/// How long a job that is put back waits.
-#[track_caller]
-fn waits<D: TestDb>(db: &mut D, id: i64) -> Duration {
-    from_now(db, "leasehold.jobs", "run_at", &format!("id = {id}"))
 }
 
 #[derive(Debug)]
@@ -174,49 +166,5 @@ conformance!(
         assert_eq!(counts.retried, 1);
         assert_eq!(standing(db, id), "ready generation=1 attempt=1");
         assert!(is_free(db, id));
-    }
-);
-
-#[derive(Serialize, Deserialize, Job)]
-#[job(kind = "linear", backoff = "linear(10m..25m)")]
-struct Linear {}
-
-#[derive(Serialize, Deserialize, Job)]
-#[job(kind = "exponential", backoff = "exponential(10m..70m)")]
-struct Exponential {}
-
-impl<C: Backend> Handler<C> for Linear {
-    fn run<'j>(self, _: LeaseGuard<'j, C>, _: &()) -> Outcome<'j> {
-        Err(JobError::retry("again"))
-    }
-}
-
-impl<C: Backend> Handler<C> for Exponential {
-    fn run<'j>(self, _: LeaseGuard<'j, C>, _: &()) -> Outcome<'j> {
-        Err(JobError::retry("again"))
-    }
-}
-
-/// Fails a job four times; the minutes that it waits after each.
-#[track_caller]
-fn minutes<D: TestDb, J: Handler<D::Connection> + Job>(db: &mut D, job: &J) -> [u64; 4] {
-    let mut conn = db.connect();
-    let id = job.enqueue(&mut conn).unwrap().id();
-    [(); 4].map(|()| {
-        assert!(Runner::new(()).register::<J>().run_one(&mut conn).unwrap());
-        let wait = waits(db, id);
-        conn.move_run_at(&default_schema(), id, 0).unwrap();
-        (wait + Duration::from_secs(10)).as_secs() / 60
-    })
-}
-
-conformance!(
-    fn the_backoff_of_the_kind_grows_with_the_attempts(db: &mut Db) {
-        migrated(db);
-        assert_eq!(minutes(db, &Linear {}), [10, 20, 25, 25]);
-        assert_eq!(minutes(db, &Exponential {}), [10, 20, 40, 70]);
-        let fixed = Backoff::Fixed(Duration::from_secs(60));
-        assert_eq!(<Note as Job>::BACKOFF, fixed);
-        assert_eq!([1, 7, u32::MAX].map(|attempt| fixed.after(attempt).as_secs()), [60; 3]);
     }
 );

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use leasehold::inspect::{self, Cancel, State};
+use leasehold::inspect::{self, State};
+use leasehold::manage::{self, Cancel};
 use leasehold::{EnqueueOptions, Job, JobError};
 
 use crate::support::*;
@@ -33,7 +34,7 @@ conformance!(
         conn.put_back(&schema, &fence, &crate::fence::put_back()).unwrap();
         look(&mut conn);
         claim_notes(&mut conn);
-        inspect::cancel(&mut conn, &schema, id, Cancel::Hard, "enough").unwrap();
+        manage::cancel(&mut conn, &schema, id, Cancel::Hard, "enough").unwrap();
         let cancelled = look(&mut conn);
         assert_eq!(
             states,

@@ -81,7 +81,7 @@ conformance!(
         let [ours, asked, taken, ended] = fences[..] else {
             unreachable!()
         };
-        assert_eq!(conn.request_cancel(&default_schema(), asked.id).unwrap(), 1);
+        assert_eq!(conn.request_cancel(&default_schema(), &[asked.id]).unwrap(), [asked.id]);
         let owner = take_over(&mut conn, taken.id).unwrap();
         assert_eq!(conn.finish(&default_schema(), &[ended]).unwrap(), [ended.id]);
         let mut beats = conn.heartbeat(&default_schema(), &fences).unwrap();
@@ -108,7 +108,10 @@ conformance!(
         let mut conn = migrated(db);
         let fences = claimed_many(&mut conn, 2);
         let before = row(db, fences[0].id);
-        assert_eq!(conn.request_cancel(&default_schema(), fences[1].id).unwrap(), 1);
+        assert_eq!(
+            conn.request_cancel(&default_schema(), &[fences[1].id]).unwrap(),
+            [fences[1].id]
+        );
         let locked_too = row(db, fences[1].id);
         let mut other = open(db);
         other

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::__private::Fence;
-use leasehold::inspect::{self, Cancel};
+use leasehold::manage::{self, Cancel};
 use leasehold::{EnqueueOptions, Job};
 use serde::{Deserialize, Serialize};
 
@@ -199,7 +199,7 @@ conformance! {
         assert_eq!(states(db, &ids_), "ready blocked running blocked");
         // Cancelled, whether it ran or was only admitted.
         for id in [ids_[0], ids_[2]] {
-            assert!(inspect::cancel(&mut conn, &schema, id, Cancel::Hard, "a test").unwrap());
+            assert!(manage::cancel(&mut conn, &schema, id, Cancel::Hard, "a test").unwrap());
         }
         admit::<Pair>(&mut conn);
         assert_eq!(states(db, &ids_), "cancelled ready cancelled ready");
@@ -389,7 +389,7 @@ conformance! {
 
 conformance! {
     fn paused_kinds_are_not_admitted_and_a_limit_holds_through_a_pause(db: &mut Db) {
-        use leasehold::manage::{self, Scope};
+        use leasehold::manage::Scope;
         let (mut conn, schema) = (migrated(db), default_schema());
         let ids_ = enqueue(&mut conn, &[1, 2, 3].map(|n| Pair { tenant: 1, n }));
         manage::pause(&mut conn, &schema, Scope::Kind("pair"), "ops", "a test").unwrap();

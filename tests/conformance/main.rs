@@ -5,6 +5,7 @@
 
 mod support;
 
+mod conflict;
 mod enqueue;
 mod idempotency;
 mod payload;
@@ -15,6 +16,7 @@ mod fence;
 mod found;
 mod lease;
 mod limits;
+mod manage;
 mod pause;
 
 mod closure;
@@ -22,10 +24,15 @@ mod commit;
 mod refusal;
 
 mod cancel;
+mod expiry;
 mod handler;
+mod retry;
 mod settle;
 mod sweep;
 
+mod fires;
 mod inspect;
+mod results;
+mod schedules;
 mod schema;
 mod testing;

@@ -143,8 +143,8 @@ conformance!(
         assert_eq!(refused(&mut conn, used_up, commit), finished(State::Discarded));
 
         let cancelled = |id| {
-            let how = leasehold::inspect::Cancel::Hard;
-            let cancelled = leasehold::inspect::cancel(&mut *other.borrow_mut(), &default_schema(), id, how, "no need");
+            let how = leasehold::manage::Cancel::Hard;
+            let cancelled = leasehold::manage::cancel(&mut *other.borrow_mut(), &default_schema(), id, how, "no need");
             assert!(cancelled.unwrap());
         };
         assert_eq!(refused(&mut conn, cancelled, commit), Refusal::Cancelled);

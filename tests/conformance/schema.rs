@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use leasehold::__private::Fence;
-use leasehold::inspect::{self, Cancel};
+use leasehold::inspect;
+use leasehold::manage::{self, Cancel};
 use leasehold::migrate::Migrations;
 use leasehold::testing::Runner;
 use leasehold::{Counts, EnqueueOptions, Enqueued, Job, JobError, LeaseGuard, Outcome, Schema};
@@ -161,10 +162,10 @@ conformance!(
                 conn.release(schema, &[*fence]).unwrap().len()
             }),
             ("request cancel", |conn, schema, fence| {
-                conn.request_cancel(schema, fence.id).unwrap()
+                conn.request_cancel(schema, &[fence.id]).unwrap().len()
             }),
             ("cancel", |conn, schema, fence| {
-                usize::from(inspect::cancel(conn, schema, fence.id, Cancel::Hard, "no").unwrap())
+                usize::from(manage::cancel(conn, schema, fence.id, Cancel::Hard, "no").unwrap())
             }),
             ("sweep", |conn, schema, fence| {
                 conn.expire_lease(schema, fence.id).unwrap();
@@ -205,7 +206,11 @@ conformance!(
         for (name, statement) in statements {
             for schema in &schemas {
                 while let Some(job) = conn.open_jobs(schema, "note").unwrap().first() {
-                    assert_eq!(conn.cancel(schema, job.id, true, "next").unwrap(), 1, "before {name}");
+                    assert_eq!(
+                        conn.cancel(schema, &[job.id], true, "next").unwrap(),
+                        [job.id],
+                        "before {name}"
+                    );
                 }
             }
             let fences = claimed_in(&mut conn, &schemas);

@@ -40,7 +40,7 @@ fn assert_moved<D: TestDb>(db: &mut D, id: i64, before: Option<std::string::Stri
 fn claimed_odd<C: Backend>(conn: &mut C) -> Fence {
     let job = NewJob {
         queue: "odd \"queue\"".to_owned(),
-        kind: "note",
+        kind: "note".into(),
         version: 1,
         payload: r#"{"b": 1.50,  "a":"é\"\\"}"#.to_owned(),
         priority: -3,
@@ -49,10 +49,11 @@ fn claimed_odd<C: Backend>(conn: &mut C) -> Fence {
         lease_ms: 77_000,
         idempotency_key: Some("key 'é'".to_owned()),
         unique_key: Some("unique:odd".to_owned()),
+        unique: leasehold::Unique::new(),
         expires_ms: None,
         limit_key: None,
-        limit_rank: 0,
-        batch_id: None,
+        limit_rank: 3,
+        batch_id: Some(7),
         waits: false,
         awaited: false,
     };
@@ -86,7 +87,10 @@ conformance!(
 
         let fence = claimed_odd(&mut conn);
         let before = kept(db, "leasehold.jobs", fence.id);
-        assert_eq!(conn.cancel(&default_schema(), fence.id, true, "gone").unwrap(), 1);
+        assert_eq!(
+            conn.cancel(&default_schema(), &[fence.id], true, "gone").unwrap(),
+            [fence.id]
+        );
         assert_moved(db, fence.id, before);
 
         let fence = claimed_odd(&mut conn);
@@ -144,7 +148,7 @@ conformance!(
             let fields = |kept: std::string::String| {
                 let fields: Vec<std::string::String> = kept.split('|').map(str::to_owned).collect();
                 // The run time and the attempt change.
-                [&fields[..6], &fields[7..12], &fields[13..]].concat()
+                [&fields[..6], &fields[7..15], &fields[16..]].concat()
             };
             let before = fields(kept(db, "leasehold.jobs", id).unwrap());
             assert_eq!(conn.put_back(&default_schema(), &fence, &how).unwrap(), 1);
@@ -275,7 +279,7 @@ conformance!(
             assert!(is_free(db, ids[place]));
             let token = fences[place].lease_token.to_string();
             let after = kept(db, "leasehold.jobs", ids[place]).unwrap();
-            assert_eq!(after, before[place].replace("|0|-", &format!("|0|{token}")));
+            assert_eq!(after, before[place].strip_suffix('-').unwrap().to_owned() + &token);
         }
         assert_eq!(standing(db, ids[1]), "running generation=1 attempt=1");
         // It is the first to be claimed again.

@@ -152,7 +152,8 @@ pub(crate) fn near_misses(fence: &Fence) -> [Fence; 4] {
 /// The columns that a job keeps for its whole life, wherever it is.
 const KEPT: &str = "id || '|' || queue || '|' || kind || '|' || version || '|' || CAST(payload AS text) || '|' || priority \
     || '|' || CAST(run_at AS text) || '|' || max_attempts || '|' || lease_ms || '|' || idempotency_key || '|' \
-    || coalesce(unique_key, '-') || '|' || CAST(created_at AS text)";
+    || coalesce(unique_key, '-') || '|' || coalesce(limit_key, '-') || '|' || limit_rank || '|' \
+    || coalesce(CAST(batch_id AS text), '-') || '|' || CAST(created_at AS text)";
 
 /// All columns of a job's row in `jobs`, `None` when it is not there.
 pub(crate) fn row<D: TestDb>(db: &mut D, id: i64) -> Option<String> {
@@ -215,6 +216,12 @@ pub(crate) fn from_now<D: TestDb>(db: &mut D, table: &str, column: &str, filter:
     };
     let left = db.integer(&format!("SELECT {ms} FROM {table} WHERE {filter}"));
     Duration::from_millis(left.try_into().expect("the time is to come"))
+}
+
+/// How long a job that is put back waits.
+#[track_caller]
+pub(crate) fn waits<D: TestDb>(db: &mut D, id: i64) -> Duration {
+    from_now(db, "leasehold.jobs", "run_at", &format!("id = {id}"))
 }
 
 /// Whether `time` is `expected` with ten seconds for a slow machine.

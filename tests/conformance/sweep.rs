@@ -37,8 +37,14 @@ fn swept(id: i64, attempt: i32, generation: i64, state: &str) -> Swept {
         kind: "note".to_owned(),
         attempt,
         generation,
+        begun: true,
         state: state.to_owned(),
     }
+}
+
+/// Of a job that was only prefetched.
+fn unbegun(swept: Swept) -> Swept {
+    Swept { begun: false, ..swept }
 }
 
 conformance!(
@@ -78,7 +84,7 @@ conformance!(
         let mut conn = migrated(db);
         let fence = expired(db, &mut conn, 1, false)[0];
         db.sql("UPDATE leasehold.jobs SET max_attempts = 1");
-        assert_eq!(sweep(&mut conn, 10), [swept(fence.id, 0, 2, "ready")]);
+        assert_eq!(sweep(&mut conn, 10), [unbegun(swept(fence.id, 0, 2, "ready"))]);
         assert_eq!(standing(db, fence.id), "ready generation=2 attempt=0");
         assert!(conn.job_errors(&default_schema(), fence.id).unwrap().is_empty());
     }
@@ -102,13 +108,13 @@ conformance!(
         let begun = expired(db, &mut conn, 1, true)[0];
         let prefetched = expired(db, &mut conn, 1, false)[0];
         for id in [begun.id, prefetched.id] {
-            assert_eq!(conn.request_cancel(&default_schema(), id).unwrap(), 1);
+            assert_eq!(conn.request_cancel(&default_schema(), &[id]).unwrap(), [id]);
         }
         // That its attempts are used up makes it no failure: it was to stop.
         db.sql("UPDATE leasehold.jobs SET max_attempts = 1");
         let expected = [
             swept(begun.id, 1, 2, "cancelled"),
-            swept(prefetched.id, 1, 2, "cancelled"),
+            unbegun(swept(prefetched.id, 1, 2, "cancelled")),
         ];
         assert_eq!(sweep(&mut conn, 10), expected);
         assert_eq!(

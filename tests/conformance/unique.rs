@@ -5,7 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use diesel::result::Error;
-use leasehold::inspect::{self, Cancel};
+use leasehold::inspect;
+use leasehold::manage::{self, Cancel};
 use leasehold::{EnqueueError, EnqueueOptions, Enqueued, Handler, Job, JobError, LeaseGuard, Outcome};
 use leasehold_tests::eventually;
 use serde::{Deserialize, Serialize};
@@ -95,11 +96,11 @@ conformance!(
             }),
             ("cancelled", |conn| {
                 let id = only_bill(conn);
-                assert!(inspect::cancel(conn, &default_schema(), id, Cancel::Hard, "gone").unwrap());
+                assert!(manage::cancel(conn, &default_schema(), id, Cancel::Hard, "gone").unwrap());
             }),
             ("cancelled", |conn| {
                 let (rows, _) = claim_served(conn, &[served("default", "bill", 1)], 1);
-                assert!(inspect::cancel(conn, &default_schema(), rows[0].id, Cancel::Hard, "gone").unwrap());
+                assert!(manage::cancel(conn, &default_schema(), rows[0].id, Cancel::Hard, "gone").unwrap());
             }),
             ("discarded", |conn| {
                 let (rows, _) = claim_served(conn, &[served("default", "bill", 1)], 1);
@@ -121,7 +122,7 @@ conformance!(
                 !other.enqueue(&mut conn).unwrap().is_new(),
                 "way {number} frees another's"
             );
-            assert!(inspect::cancel(&mut conn, &default_schema(), again.id(), Cancel::Hard, "next").unwrap());
+            assert!(manage::cancel(&mut conn, &default_schema(), again.id(), Cancel::Hard, "next").unwrap());
         }
     }
 );

@@ -63,7 +63,7 @@ mod shadowed {
         queue = "q",
         priority = -3,
         max_attempts = 4,
-        backoff = "linear(1s..5s)",
+        backoff = "linear(1s..5s, jitter 10%)",
         lease = "90s",
         timeout = "1h30m",
         unique(by = "0, 1"),
@@ -85,13 +85,8 @@ fn a_shadowed_prelude_changes_nothing() {
     assert_eq!((Shadowed::PRIORITY, Shadowed::MAX_ATTEMPTS), (-3, 4));
     assert_eq!(Shadowed::LEASE, Duration::from_secs(90));
     assert_eq!(Shadowed::TIMEOUT, Some(Duration::from_secs(5400)));
-    assert_eq!(
-        Shadowed::BACKOFF,
-        Backoff::Linear {
-            step: Duration::from_secs(1),
-            max: Duration::from_secs(5)
-        }
-    );
+    let linear = Backoff::linear(Duration::from_secs(1), Duration::from_secs(5)).jitter(10);
+    assert_eq!(format!("{:?}", Shadowed::BACKOFF), format!("{linear:?}"));
     assert_eq!(Shadowed(1, 2).unique_key(), Shadowed(1, 2).unique_key());
     assert_ne!(Shadowed(1, 2).unique_key(), Shadowed(2, 1).unique_key());
     assert_ne!(Shadowed(1, 2).unique_key(), None);
@@ -108,7 +103,7 @@ mod facade {
 
     pub(crate) trait Job {
         const KIND: &'static str;
-        const BACKOFF: Backoff = Backoff::Fixed(std::time::Duration::ZERO);
+        const BACKOFF: Backoff = Backoff::fixed(std::time::Duration::ZERO);
 
         fn unique_key(&self) -> Option<String> {
             None
@@ -129,10 +124,7 @@ fn the_crate_option_says_where_everything_is() {
     struct Path;
 
     assert_eq!(<Quoted as facade::Job>::KIND, "quoted");
-    assert_eq!(
-        <Quoted as facade::Job>::BACKOFF,
-        facade::Backoff::Fixed(Duration::from_secs(2))
-    );
+    assert_eq!(<Quoted as facade::Job>::BACKOFF.after(9), Duration::from_secs(2));
     assert!(facade::Job::unique_key(&Quoted { to: 1 }).is_some());
     assert_eq!(<Path as facade::Job>::KIND, "path");
 }

@@ -1,4 +1,4 @@
-use leasehold::inspect::{self, Cancel};
+use leasehold::manage::{self, Cancel};
 use leasehold::{Job, JobError, Schema};
 
 use crate::probe::*;
@@ -10,7 +10,7 @@ conformance!(
         let url = db.url();
         let worker = worker(db, move |_, lease| {
             let mut conn = <Connection as diesel::Connection>::establish(&url)?;
-            assert!(inspect::cancel(
+            assert!(manage::cancel(
                 &mut conn,
                 &Schema::default(),
                 lease.job_id(),

@@ -1,6 +1,6 @@
 use diesel::connection::SimpleConnection;
 use diesel::r2d2::{ConnectionManager, Pool};
-use leasehold::inspect::{self, Cancel};
+use leasehold::manage::{self, Cancel};
 use leasehold::{EnqueueOptions, Job, Schema};
 
 use crate::probe::*;
@@ -25,7 +25,7 @@ conformance!(
         db.sql("CREATE TABLE written (id integer)");
         let id = probe("").enqueue(&mut conn).unwrap().id();
         conn.batch_execute("BEGIN; INSERT INTO written VALUES (1)").unwrap();
-        inspect::cancel(&mut conn, &Schema::default(), id, Cancel::Hard, "why").unwrap_err();
+        manage::cancel(&mut conn, &Schema::default(), id, Cancel::Hard, "why").unwrap_err();
         conn.batch_execute("ROLLBACK").unwrap();
         assert_eq!(db.integer("SELECT count(*) FROM written"), 0);
         assert_eq!(standing(db, id), "ready");

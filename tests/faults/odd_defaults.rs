@@ -1,9 +1,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use diesel::Connection as _;
 use diesel::connection::SimpleConnection;
-use leasehold::{EnqueueOptions, Job, JobError};
+use diesel::{Connection as _, RunQueryDsl as _};
+use leasehold::{EnqueueOptions, Job, JobError, Schema, inspect};
 use leasehold_tests::postgres::database;
 
 use crate::probe::*;
@@ -88,4 +88,55 @@ fn odd_defaults_of_a_database_change_nothing() {
         db.integer("SELECT count(*) FROM leasehold.finished_jobs WHERE state = 'completed'"),
         12
     );
+}
+
+/// East of UTC a time that lost its zone would come due hours late, and west of it hours early.
+#[test]
+fn a_server_outside_of_utc_shifts_no_time() {
+    for zone in ["Asia/Kathmandu", "America/St_Johns", "Pacific/Kiritimati", "UTC"] {
+        let mut db = database();
+        let name = db.text("SELECT current_database()").unwrap();
+        db.sql(&format!("ALTER DATABASE \"{name}\" SET timezone = '{zone}'"));
+        let mut conn = migrated(&db);
+        assert_eq!(
+            diesel::dsl::sql::<diesel::sql_types::Text>("SELECT current_setting('timezone')").get_result(&mut conn),
+            Ok(zone.to_owned())
+        );
+        let begun = SystemTime::now();
+        let hour = Duration::from_secs(3600);
+        let options = EnqueueOptions::new();
+        let mut enqueue = |options: &EnqueueOptions| probe("").enqueue_with(&mut conn, options).unwrap().id();
+        let past = enqueue(&options.clone().run_at(begun - hour));
+        let soon = enqueue(&options.clone().delay(Duration::from_millis(50)));
+        let at = enqueue(&options.clone().run_at(begun + hour));
+        let later = enqueue(&options.delay(hour));
+        let worker = worker(&db, |_, lease| {
+            let left = lease.watch().remaining();
+            if left > Duration::from_secs(60) || left < Duration::from_secs(30) {
+                return Err(JobError::discard(format!("the lease lasts for {left:?}")));
+            }
+            lease.strict().commit(|_| Ok(()))
+        });
+        let summary = worker.run_until_empty().unwrap();
+        assert_eq!((summary.counts.completed, summary.scheduled), (2, 2), "{zone}");
+        let mut job = |id| inspect::job(&mut conn, &Schema::default(), id).unwrap().unwrap();
+        let now = SystemTime::now();
+        for id in [past, soon] {
+            let job = job(id);
+            let finished = job.finished_at.unwrap();
+            assert!(
+                is_between(begun, job.created_at, finished) && is_between(finished, finished, now),
+                "{zone}: {job:?}"
+            );
+        }
+        let apart = job(at).run_at.duration_since(begun).unwrap().abs_diff(hour);
+        assert!(apart < Duration::from_millis(2), "{zone}: {apart:?}");
+        assert!(is_between(begun + hour, job(later).run_at, now + hour), "{zone}");
+    }
+}
+
+/// In whole milliseconds, as the tables give them.
+fn is_between(begin: SystemTime, time: SystemTime, end: SystemTime) -> bool {
+    let millisecond = Duration::from_millis(1);
+    (begin - millisecond..=end + millisecond).contains(&time)
 }

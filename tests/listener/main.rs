@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use diesel::PgConnection;
-use leasehold::__private::listen;
+use diesel::connection::{Connection as _, SimpleConnection as _};
+use leasehold::__private::{Wakes, listen};
+use leasehold::manage::{self, Cancel};
 use leasehold::migrate::Migrations;
 use leasehold::{Handler, Job, LeaseGuard, Outcome, Schema, Worker, migrate};
 use leasehold_tests::postgres::{Cluster, database, find};
@@ -31,11 +33,15 @@ fn start(conninfo: &str, schema: &str) -> Listening {
     let (stopped, stop) = std::io::pipe().unwrap();
     // Of capacity one in a worker; here every wake counts.
     let (wake, woken) = bounded(100_000);
+    let wakes = Wakes {
+        enqueued: wake,
+        cancelled: bounded(1).0,
+    };
     let (conninfo, named) = (conninfo.to_owned(), Schema::named(schema).unwrap());
     // The kernel keeps 15 bytes of a thread's name; a schema's name is the test's own.
     let thread = std::thread::Builder::new().name(schema.to_owned());
     let thread = thread
-        .spawn(move || listen(&conninfo, &named, &wake, &stopped))
+        .spawn(move || listen(&conninfo, &named, &wakes, &stopped))
         .unwrap();
     Listening { thread, stop, woken }
 }
@@ -94,6 +100,40 @@ fn a_worker_that_would_not_look_for_an_hour_begins_at_once_what_plain_sql_enqueu
         assert_eq!(begins.recv_timeout(SOON), Ok(told));
     }
     assert_eq!(running.shutdown(SOON).abandoned, 0);
+}
+
+#[test]
+fn no_notification_ends_a_worker() {
+    let mut db = database();
+    // Its encoding checks nothing, so that a notification may be any bytes.
+    db.sql("CREATE DATABASE ascii ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0");
+    let name = db.text("SELECT current_database()").unwrap();
+    let url = db.url().replace(&name, "ascii");
+    {
+        let mut conn = PgConnection::establish(&url).unwrap();
+        migrate(&mut conn).unwrap();
+        let (begun, begins) = bounded(10);
+        let worker = Worker::<PgConnection, _>::new(&url, begun).register::<Tell>();
+        let running = worker.poll_interval(HOUR).start().unwrap();
+        for (told, payload) in ["''", r"E'\xff\xfe'", r#"'{"id": 1e999, "#, "repeat('x', 7999)"]
+            .into_iter()
+            .enumerate()
+        {
+            for channel in ["leasehold", "leasehold_cancel", "nobody"] {
+                conn.batch_execute(&format!("SELECT pg_notify('{channel}', {payload})"))
+                    .unwrap();
+            }
+            conn.batch_execute(&format!("SELECT leasehold.enqueue('tell', '{told}')"))
+                .unwrap();
+            assert_eq!(
+                begins.recv_timeout(SOON).map(|told| told as usize),
+                Ok(told),
+                "{payload}"
+            );
+        }
+        assert_eq!(running.shutdown(SOON).abandoned, 0);
+    }
+    db.sql("DROP DATABASE ascii WITH (FORCE)");
 }
 
 #[derive(Serialize, Deserialize, Job)]
@@ -225,4 +265,29 @@ fn an_idle_listener_sleeps() {
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(times_run("idle"), before);
     listening.ends();
+}
+
+#[test]
+fn a_cancel_of_a_running_job_is_told_to_all_workers() {
+    let db = database();
+    let mut conn = db.connect();
+    migrate(&mut conn).unwrap();
+    let (wake, _woken) = bounded(100);
+    let (cancel, cancelled) = bounded(100);
+    let wakes = Wakes {
+        enqueued: wake,
+        cancelled: cancel,
+    };
+    let (stopped, stop) = std::io::pipe().unwrap();
+    let url = db.url();
+    let thread = std::thread::spawn(move || listen(&url, &Schema::default(), &wakes, &stopped));
+    cancelled.recv_timeout(SOON).expect("at the begin of listening");
+    leasehold_tests::jobs::Note { n: 1 }.enqueue(&mut conn).unwrap();
+    let (row, _) = leasehold_tests::jobs::claim_and_die::<leasehold_tests::jobs::Note, _>(&mut conn, true);
+    for how in [Cancel::Soft, Cancel::Hard] {
+        assert!(manage::cancel(&mut conn, &Schema::default(), row.id, how, "enough").unwrap());
+        cancelled.recv_timeout(SOON).expect("it is told");
+    }
+    drop(stop);
+    thread.join().unwrap();
 }

@@ -247,7 +247,7 @@ conformance! {
         assert!(conn.heartbeat(&schema, &[fence]).unwrap()[0].renewed);
         assert_eq!(conn.release(&schema, &[fence]), Ok(vec![fence.id]));
         claim(&mut conn);
-        assert_eq!(conn.request_cancel(&schema, fence.id), Ok(1));
+        assert_eq!(conn.request_cancel(&schema, &[fence.id]), Ok(vec![fence.id]));
         db.sql("UPDATE leasehold.jobs SET cancel_requested_at = NULL");
         sweep_expired(&mut conn, fence.id);
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::sources::{all_writes, missing, writes};
 
 /// Writes of a job's row that name less than the fence, and why each may.
-const EXCEPTIONS: [(&str, &str, &str); 13] = [
+const EXCEPTIONS: &[(&str, &str, &str)] = &[
     (
         "postgres/claim",
         "CLAIM",
@@ -33,19 +33,49 @@ const EXCEPTIONS: [(&str, &str, &str); 13] = [
         "rows of the same transaction, which nobody else has seen: ready, generation 0",
     ),
     (
-        "postgres/settle",
+        "postgres/manage",
         "CANCEL",
         "ready rows, too: it presents what it read under the lock, the state among it",
     ),
     (
-        "sqlite/settle",
+        "sqlite/manage",
         "DELETE_CANCELLED",
         "ready rows, too: it presents the copy made under the same write lock",
     ),
     (
-        "sqlite/settle",
+        "sqlite/manage",
         "REQUEST_CANCEL",
         "asks whoever has the job; ownership does not change",
+    ),
+    (
+        "postgres/manage",
+        "EDIT",
+        "ready rows of the generation that the caller has seen",
+    ),
+    (
+        "sqlite/manage",
+        "EDIT",
+        "ready rows of the generation that the caller has seen",
+    ),
+    (
+        "postgres/keys",
+        "CHANGE_READY",
+        "ready rows, locked and read by this transaction: it presents their generation",
+    ),
+    (
+        "sqlite/keys",
+        "CHANGE_READY",
+        "ready rows, read under the same write lock: it presents their generation",
+    ),
+    (
+        "postgres/expiry",
+        "DISCARD_EXPIRED",
+        "nobody owns what it takes: ready rows, under its own lock",
+    ),
+    (
+        "sqlite/expiry",
+        "DELETE_EXPIRED",
+        "nobody owns what it takes: ready rows, copied under the same write lock",
     ),
     ("postgres/inspect", "MOVE_RUN_AT", "a test's helper on ready rows"),
     ("sqlite/inspect", "MOVE_RUN_AT", "a test's helper on ready rows"),

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use leasehold::inspect::{self, Cancel};
+use leasehold::manage::{self, Cancel};
 use leasehold::{EnqueueOptions, Job, Refusal, Schema, Worker};
 use leasehold_tests::jobs::{App, HOUR, SOON, Step, app, job, prepare};
 use leasehold_tests::{TestDb, conformance, eventually};
@@ -20,7 +20,7 @@ conformance!(
             .unwrap();
         let handler = remote.begun();
         assert!(!handler.watch.is_cancelled());
-        assert!(inspect::cancel(&mut conn, &Schema::default(), id, Cancel::Soft, "enough").unwrap());
+        assert!(manage::cancel(&mut conn, &Schema::default(), id, Cancel::Soft, "enough").unwrap());
         eventually(SOON, "the handler sees it", || handler.watch.is_cancelled());
         assert!(!handler.watch.is_lost());
         handler.go();
@@ -47,7 +47,7 @@ conformance!(
             .start()
             .unwrap();
         let handler = remote.begun();
-        inspect::cancel(&mut conn, &Schema::default(), id, Cancel::Soft, "enough").unwrap();
+        manage::cancel(&mut conn, &Schema::default(), id, Cancel::Soft, "enough").unwrap();
         eventually(SOON, "the handler sees it", || handler.watch.is_cancelled());
         handler.go();
         eventually(SOON, "it is cancelled", || running.counts().cancelled == 1);
@@ -67,7 +67,7 @@ conformance!(
             .start()
             .unwrap();
         let handler = remote.begun();
-        assert!(inspect::cancel(&mut conn, &Schema::default(), id, Cancel::Hard, "enough").unwrap());
+        assert!(manage::cancel(&mut conn, &Schema::default(), id, Cancel::Hard, "enough").unwrap());
         eventually(SOON, "the handler sees it", || handler.watch.is_lost());
         handler.go();
         assert_eq!(remote.ended().refusal, Some(Refusal::Cancelled));
@@ -90,11 +90,33 @@ conformance!(
             .start()
             .unwrap();
         let handler = remote.begun();
-        assert!(inspect::cancel(&mut conn, &Schema::default(), id, Cancel::Hard, "enough").unwrap());
+        assert!(manage::cancel(&mut conn, &Schema::default(), id, Cancel::Hard, "enough").unwrap());
         assert!(!handler.watch.is_lost());
         handler.go();
         assert_eq!(remote.ended().refusal, Some(Refusal::Cancelled));
         eventually(SOON, "the loss is counted", || running.counts().lost == 1);
         assert_eq!(db.integer("SELECT count(*) FROM effects"), 0);
+    }
+);
+
+conformance!(
+    /// A heartbeat comes every twenty minutes, so what is seen at once was told.
+    fn a_handler_in_this_process_sees_a_cancel_without_waiting_for_the_heartbeat(db: &mut Db) {
+        let mut conn = prepare(db);
+        let options = EnqueueOptions::new().lease(HOUR);
+        let id = Step::waiting(1).enqueue_with(&mut conn, &options).unwrap().id();
+        let (app, remote) = app();
+        let running = Worker::<Connection, App>::new(db.url(), app)
+            .register::<Step>()
+            .start()
+            .unwrap();
+        let handler = remote.begun();
+        manage::cancel(&mut conn, &Schema::default(), id, Cancel::Soft, "enough").unwrap();
+        eventually(SOON, "the handler sees the request", || handler.watch.is_cancelled());
+        manage::cancel(&mut conn, &Schema::default(), id, Cancel::Hard, "enough").unwrap();
+        eventually(SOON, "the handler sees the end", || handler.watch.is_lost());
+        handler.go();
+        assert!(matches!(remote.ended().refusal, Some(Refusal::Cancelled)));
+        eventually(SOON, "the loss is counted", || running.counts().lost == 1);
     }
 );

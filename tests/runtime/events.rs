@@ -18,6 +18,16 @@ impl Tell {
 }
 
 impl Hooks for Tell {
+    fn claimed(&self, job: &JobInfo<'_>) {
+        self.tell("claimed", job);
+    }
+    fn failed(&self, job: &JobInfo<'_>, cause: &str, error: &str) {
+        assert!(
+            ["error", "panic", "lease expired"].contains(&cause) && !error.is_empty(),
+            "{cause}: {error}"
+        );
+        self.tell("failed", job);
+    }
     fn begun(&self, job: &JobInfo<'_>) {
         self.tell("begun", job);
     }
@@ -78,13 +88,48 @@ conformance!(
         worker.register::<Step>().run_until_empty().unwrap();
         let told: Vec<String> = told.iter().collect();
         let expected = [
-            (committed, vec!["begun 1 1", "completed 1 1"]),
-            (finished, vec!["begun 1 1", "completed 1 1"]),
-            (retried, vec!["begun 1 1", "retried 1 1", "begun 2 2", "completed 2 2"]),
-            (panicked, vec!["begun 1 1", "retried 1 1", "begun 2 2", "completed 2 2"]),
-            (snoozed, vec!["begun 1 1", "snoozed 1 1", "begun 1 2", "completed 1 2"]),
-            (discarded, vec!["begun 1 1", "discarded 1 1"]),
-            (cancelled, vec!["begun 1 1", "cancelled 1 1"]),
+            (committed, vec!["claimed 1 1", "begun 1 1", "completed 1 1"]),
+            (finished, vec!["claimed 1 1", "begun 1 1", "completed 1 1"]),
+            (
+                retried,
+                vec![
+                    "claimed 1 1",
+                    "begun 1 1",
+                    "failed 1 1",
+                    "retried 1 1",
+                    "claimed 2 2",
+                    "begun 2 2",
+                    "completed 2 2",
+                ],
+            ),
+            (
+                panicked,
+                vec![
+                    "claimed 1 1",
+                    "begun 1 1",
+                    "failed 1 1",
+                    "retried 1 1",
+                    "claimed 2 2",
+                    "begun 2 2",
+                    "completed 2 2",
+                ],
+            ),
+            (
+                snoozed,
+                vec![
+                    "claimed 1 1",
+                    "begun 1 1",
+                    "snoozed 1 1",
+                    "claimed 1 2",
+                    "begun 1 2",
+                    "completed 1 2",
+                ],
+            ),
+            (
+                discarded,
+                vec!["claimed 1 1", "begun 1 1", "failed 1 1", "discarded 1 1"],
+            ),
+            (cancelled, vec!["claimed 1 1", "begun 1 1", "cancelled 1 1"]),
         ];
         for (id, events) in expected {
             // One job's events are told in their order.
@@ -99,8 +144,10 @@ conformance!(
                 .iter()
                 .map(|record| record.message.clone())
                 .collect();
-            assert_eq!(logged.len(), events.len(), "{logged:#?}");
-            for (line, event) in logged.iter().zip(&events) {
+            // The line of what follows on a failure has its error.
+            let lines: Vec<_> = events.iter().filter(|event| !event.starts_with("failed")).collect();
+            assert_eq!(logged.len(), lines.len(), "{logged:#?}");
+            for (line, event) in logged.iter().zip(lines) {
                 let [event, attempt, generation] = event.split(' ').collect::<Vec<_>>()[..] else {
                     panic!("three words");
                 };
@@ -127,10 +174,13 @@ conformance!(
             .start()
             .unwrap();
         let handler = remote.begun();
+        assert_eq!(told.recv_timeout(SOON).unwrap(), format!("failed {id} 1 2"));
         assert_eq!(told.recv_timeout(SOON).unwrap(), format!("swept {id} 1 2"));
+        assert_eq!(told.recv_timeout(SOON).unwrap(), format!("claimed {id} 2 3"));
         assert_eq!(told.recv_timeout(SOON).unwrap(), format!("begun {id} 2 3"));
         // Taken away behind the handler's back.
         db.set_time("leasehold.jobs", "lease_until", -1, "state = 'running'");
+        assert_eq!(told.recv_timeout(SOON).unwrap(), format!("failed {id} 2 4"));
         assert_eq!(told.recv_timeout(SOON).unwrap(), format!("swept {id} 2 4"));
         handler.go();
         assert!(remote.ended().refusal.is_some());

@@ -1,7 +1,8 @@
 use std::time::{Duration, Instant};
 
 use diesel::connection::SimpleConnection;
-use leasehold::inspect::{self, Cancel};
+use leasehold::inspect;
+use leasehold::manage::{self, Cancel};
 use leasehold::{EnqueueOptions, Job, Refusal, Schema, Worker};
 use leasehold_tests::jobs::{App, HOUR, Hasty, SOON, Step, Then, app, job, prepare};
 use leasehold_tests::{TestDb, conformance, eventually};
@@ -89,7 +90,7 @@ conformance!(
         let worker = Worker::<Connection, App>::new(db.url(), app).threads(1);
         let running = worker.register::<Hasty>().start().unwrap();
         let stuck = remote.begun();
-        inspect::cancel(&mut conn, &Schema::default(), id, Cancel::Hard, "enough").unwrap();
+        manage::cancel(&mut conn, &Schema::default(), id, Cancel::Hard, "enough").unwrap();
         eventually(SOON, "it is told", || stuck.watch.is_lost());
         Hasty {
             step: Step::now(2, Then::Commit),

@@ -23,3 +23,11 @@ pub fn eventually(deadline: Duration, what: &str, mut condition: impl FnMut() ->
         std::thread::sleep(INTERVAL);
     }
 }
+
+/// How long a race of many threads goes on: `LEASEHOLD_RACE_SECONDS`, 2 unless it is set.
+pub fn race_time() -> Duration {
+    let seconds = std::env::var("LEASEHOLD_RACE_SECONDS").map_or(2, |text| {
+        text.parse().expect("LEASEHOLD_RACE_SECONDS is a number of seconds")
+    });
+    Duration::from_secs(seconds)
+}

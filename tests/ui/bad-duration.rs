@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 struct NoDuration;
 
 #[derive(Serialize, Deserialize, Job)]
-#[job(kind = "b", lease = "500ms", timeout = "0s")]
+#[job(kind = "b", lease = "500ms", timeout = "0s", expires = "0s")]
 struct TooShort;
 
 #[derive(Serialize, Deserialize, Job)]

@@ -27,7 +27,7 @@ fn a_kind_alone_leaves_the_rest_to_the_trait() {
 fn every_option_has_its_place() {
     let tokens = derive(&parse_quote! {
         #[job(kind = "send", queue = "mail", version = 2, priority = -5, max_attempts = 1_000)]
-        #[job(lease = "5m", timeout = "1h30m", backoff = "linear(10s..5m)")]
+        #[job(lease = "5m", timeout = "1h30m", expires = "2d", backoff = "linear(10s..5m)")]
         #[job(unique(by = "to, type"), migrate = up::grade)]
         struct Send {
             to: String,
@@ -47,10 +47,12 @@ fn every_option_has_its_place() {
                 const LEASE: ::core::time::Duration = ::core::time::Duration::from_millis(300000u64);
                 const TIMEOUT: ::core::option::Option<::core::time::Duration> =
                     ::core::option::Option::Some(::core::time::Duration::from_millis(5400000u64));
-                const BACKOFF: ::leasehold::Backoff = ::leasehold::Backoff::Linear {
-                    step: ::core::time::Duration::from_millis(10000u64),
-                    max: ::core::time::Duration::from_millis(300000u64)
-                };
+                const EXPIRES: ::core::option::Option<::core::time::Duration> =
+                    ::core::option::Option::Some(::core::time::Duration::from_millis(172800000u64));
+                const BACKOFF: ::leasehold::Backoff = ::leasehold::Backoff::linear(
+                    ::core::time::Duration::from_millis(10000u64),
+                    ::core::time::Duration::from_millis(300000u64)
+                );
                 fn unique_key(&self) -> ::core::option::Option<::leasehold::__private::String> {
                     ::core::option::Option::Some(::leasehold::__private::unique_key(&[
                         ("to", ::leasehold::__private::to_value(&self.to)),
@@ -102,6 +104,41 @@ fn limits_become_a_constant_and_a_key() {
 }
 
 #[test]
+fn every_backoff_is_a_constant_expression() {
+    for (given, expected) in [
+        (
+            quote!("fixed(1s)"),
+            quote!(fixed(::core::time::Duration::from_millis(1000u64))),
+        ),
+        (
+            quote!("exponential(1ms..2ms, jitter 20%)"),
+            quote!(
+                exponential(
+                    ::core::time::Duration::from_millis(1u64),
+                    ::core::time::Duration::from_millis(2u64)
+                )
+                .jitter(20u8)
+            ),
+        ),
+        (
+            quote!("list(0s, 1ms, jitter 100%)"),
+            quote!(
+                list(&[
+                    ::core::time::Duration::from_millis(0u64),
+                    ::core::time::Duration::from_millis(1u64)
+                ])
+                .jitter(100u8)
+            ),
+        ),
+        (quote!(later::and_later), quote!(function(later::and_later))),
+    ] {
+        let tokens = derive(&parse_quote! { #[job(kind = "a", backoff = #given)] struct A; });
+        let expected = quote!(const BACKOFF: ::leasehold::Backoff = ::leasehold::Backoff::#expected;);
+        assert!(tokens.to_string().contains(&expected.to_string()), "{tokens}");
+    }
+}
+
+#[test]
 fn the_crate_is_found_by_a_path_in_quotes_or_without() {
     for input in [
         parse_quote! { #[job(kind = "a", crate = "my::queue")] struct A; },
@@ -120,6 +157,56 @@ fn a_tuple_struct_is_unique_by_its_indexes() {
         struct A(u8, u16);
     });
     assert!(tokens.to_string().contains("(& self . 1)"), "{tokens}");
+}
+
+#[cfg(feature = "schedules")]
+#[test]
+fn a_schedule_has_the_kind_as_its_name_and_the_default_as_its_payload() {
+    let tokens = derive(&parse_quote! {
+        #[job(kind = "a", schedule(cron = "@daily"))]
+        struct A;
+    });
+    let expected = quote! {
+        let __payload: Self = ::core::default::Default::default();
+        ::core::option::Option::Some(::leasehold::schedule::Schedule::new(Self::KIND, "@daily").job(&__payload))
+    };
+    assert!(tokens.to_string().contains(&expected.to_string()), "{tokens}");
+    let tokens = derive(&parse_quote! {
+        #[job(kind = "a", crate = "mine", schedule(cron = "@daily", name = "b", zone = "UTC", missed = "run all(3)", payload = c::d))]
+        struct A;
+    });
+    let expected = quote! {
+        let __payload: Self = c::d();
+        ::core::option::Option::Some(mine::schedule::Schedule::new("b", "@daily")
+            .zone("UTC")
+            .missed(mine::schedule::Missed::RunAll { at_most: 3u32 })
+            .job(&__payload))
+    };
+    assert!(tokens.to_string().contains(&expected.to_string()), "{tokens}");
+}
+
+#[test]
+fn a_unique_key_is_kept_as_the_option_says() {
+    let tokens = derive(&parse_quote! {
+        #[job(kind = "a", unique(per_queue, states = "ready, completed", within = "1s", on_conflict = "reschedule, replace"))]
+        struct A;
+    });
+    let expected = quote! {
+        const UNIQUE: ::leasehold::Unique = ::leasehold::Unique::new()
+            .per_queue()
+            .states(&[::leasehold::inspect::State::Ready, ::leasehold::inspect::State::Completed])
+            .within(::core::time::Duration::from_millis(1000u64))
+            .on_conflict(::leasehold::OnConflict::ReplaceAndReschedule);
+        fn unique_key(&self) -> ::core::option::Option<::leasehold::__private::String> {
+            ::core::option::Option::Some(::leasehold::__private::unique_key(&[]))
+        }
+    };
+    assert!(tokens.to_string().contains(&expected.to_string()), "{tokens}");
+    let plain = derive(&parse_quote! { #[job(kind = "a", unique)] struct A; });
+    assert!(
+        plain.to_string().contains("fn unique_key") && !plain.to_string().contains("UNIQUE"),
+        "{plain}"
+    );
 }
 
 #[test]

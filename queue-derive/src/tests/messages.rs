@@ -32,7 +32,7 @@ fn what_follows_a_mistake_is_read() {
         &[
             "expected text in quotes, as in `kind = \"send-email\"`",
             "unknown option `retries`; the options are `kind`, `queue`, `priority`, `max_attempts`, `backoff`, \
-             `lease`, `timeout`, `unique`, `concurrency`, `rate`, `serial`, `version`, `migrate`, `crate`",
+             `lease`, `timeout`, `expires`, `unique`, `concurrency`, `rate`, `serial`, `schedule`, `version`, `migrate`, `crate`",
             "as in `lease = \"5m\"`",
             "as in `queue = \"mail\"`",
             "as in `migrate = upgrade`",
@@ -162,20 +162,26 @@ fn a_lease_is_a_second_to_a_year() {
 }
 
 #[test]
-fn a_backoff_has_three_shapes() {
+fn a_backoff_has_a_shape_of_the_five() {
     for right in [
         "fixed(0s)",
         "fixed(30s)",
         "linear(10s..5m)",
         "exponential(1s..1h)",
         "exponential(1s..1s)",
+        "exponential(1s..1h, jitter 20%)",
+        "fixed(30s,jitter 1%)",
+        "list(1s)",
+        "list(1s, 10s, 1m)",
+        "list(0s,1s,jitter 100%)",
     ] {
         assert_messages(parse_quote! { #[job(kind = "a", backoff = #right)] struct A; }, &[]);
     }
     for (wrong, message) in [
         (
             "",
-            "is not a backoff: write \"fixed(30s)\", \"linear(10s..5m)\" or \"exponential(1s..1h)\"",
+            "is not a backoff: write \"fixed(30s)\", \"linear(10s..5m)\", \"exponential(1s..1h)\" or \"list(1s, 10s, 1m)\", \
+             with \", jitter 20%\" at the end or without, or the path of a function",
         ),
         ("30s", "is not a backoff"),
         ("fixed(30s", "is not a backoff"),
@@ -192,10 +198,41 @@ fn a_backoff_has_three_shapes() {
         ),
         ("linear(0s..1h)", "the first wait must be longer than 0"),
         ("exponential(1s..213503982335d)", "too long"),
+        ("fixed(1s, 2s)", "is not a backoff"),
+        ("linear(1s..2s, 3s)", "is not a backoff"),
+        ("list()", "\"\" is not a duration"),
+        ("list(1s,)", "\"\" is not a duration"),
+        ("list(1s..2s)", "is not a backoff"),
+        ("list(1s 2s)", "\"1s 2s\" is not a duration"),
+        ("list(jitter 20%)", "is not a backoff"),
+        ("fixed(jitter 20%)", "is not a backoff"),
+        ("list(jitter 20%, 1s)", "\"jitter 20%\" is not a duration"),
+        ("fixed(1s, jitter 0%)", "the jitter must be 1% to 100%"),
+        ("fixed(1s, jitter 101%)", "the jitter must be 1% to 100%"),
+        ("fixed(1s, jitter 20)", "the jitter must be 1% to 100%"),
+        ("fixed(1s, jitter)", "the jitter must be 1% to 100%"),
+        ("fixed(1s, jitter20%)", "the jitter must be 1% to 100%"),
     ] {
         assert_messages(
             parse_quote! { #[job(kind = "a", backoff = #wrong)] struct A; },
             &[message],
+        );
+    }
+    assert_messages(
+        parse_quote! { #[job(kind = "a", backoff = my::backoff)] struct A; },
+        &[],
+    );
+    for wrong in [
+        "backoff = 30",
+        "backoff",
+        "backoff = |n| n",
+        "backoff(fixed = 1)",
+        "backoff = f(1)",
+    ] {
+        let wrong: TokenStream = wrong.parse().expect("tokens");
+        assert_messages(
+            parse_quote! { #[job(kind = "a", #wrong)] struct A; },
+            &["expected text in quotes or the path of a function, as in `backoff = \"exponential(1s..1h)\"`"],
         );
     }
 }
@@ -220,17 +257,146 @@ fn unique_goes_by_fields_that_are_there() {
     );
     assert_messages(
         parse_quote! { #[job(kind = "a", unique(fields = "to"))] struct A { to: u8 } },
-        &["unknown option `fields`; `unique` takes `by = \"account, month\"`"],
+        &["unknown option `fields`; `unique` takes `by`, `per_queue`, `states`, `within`, `on_conflict`"],
     );
     assert_messages(
         parse_quote! { #[job(kind = "a", unique(by = "to", by = "to"))] struct A { to: u8 } },
         &["`by` is given twice"],
     );
-    for wrong in ["unique", "unique()", "unique = \"to\"", "unique(by = to)", "unique(by)"] {
+    for wrong in ["unique = \"to\"", "unique: by", "unique = by(\"to\")"] {
         let wrong: TokenStream = wrong.parse().expect("tokens");
         let input = parse_quote! { #[job(kind = "a", #wrong)] struct A { to: u8 } };
         assert_messages(input, &["as in `unique(by = \"account, month\")`"]);
     }
+    for wrong in ["by = to", "by", "by(\"to\")", "by = 5"] {
+        let wrong: TokenStream = wrong.parse().expect("tokens");
+        let input = parse_quote! { #[job(kind = "a", unique(#wrong))] struct A { to: u8 } };
+        assert_messages(input, &["expected text in quotes, as in `by = \"account, month\"`"]);
+    }
+}
+
+#[test]
+fn unique_takes_what_it_needs_and_no_more() {
+    for right in [
+        "unique",
+        "unique()",
+        "unique(per_queue)",
+        "unique(by = \"to\", per_queue, states = \"ready,running , completed\", within = \"1d\", on_conflict = \"keep\")",
+        "unique(states = \"ready, discarded, cancelled\", on_conflict = \"replace, reschedule\")",
+    ] {
+        let right: TokenStream = right.parse().expect("tokens");
+        assert_messages(parse_quote! { #[job(kind = "a", #right)] struct A { to: u8 } }, &[]);
+    }
+    assert_messages(parse_quote! { #[job(kind = "a", unique(per_queue))] enum A { B } }, &[]);
+    for (wrong, messages) in [
+        ("per_queue = true", &["expected no value, as in `per_queue`"][..]),
+        ("per_queue: yes", &["expected no value, as in `per_queue`"]),
+        (
+            "states = \"\"",
+            &[
+                "no state ``; the states are `ready`, `running`",
+                "`states` must have `ready`",
+            ],
+        ),
+        ("states = \"running\"", &["`states` must have `ready`"]),
+        (
+            "states = \"ready, ready, done\"",
+            &["state `ready` is named twice", "no state `done`"],
+        ),
+        (
+            "states = [ready]",
+            &["expected text in quotes, as in `states = \"ready, running\"`"],
+        ),
+        ("within = \"0s\"", &["`within` must be longer than 0"]),
+        ("within = \"an hour\"", &["\"an hour\" is not a duration"]),
+        ("within = 1", &["expected text in quotes, as in `within = \"1h\"`"]),
+        (
+            "on_conflict = \"Replace\"",
+            &["`on_conflict` must be \"keep\", \"replace\", \"reschedule\""],
+        ),
+        ("on_conflict = \"keep, reject\"", &["`on_conflict` must be"]),
+        (
+            "on_conflict = replace",
+            &["expected text in quotes, as in `on_conflict = \"replace\"`"],
+        ),
+        (
+            "within = \"1\", states = \"x, ready\", on_conflict = \"\", by = \"x\", within = \"1h\"",
+            &[
+                "`within` is given twice",
+                "no field `x`",
+                "no state `x`",
+                "\"1\" is not",
+                "`on_conflict` must be",
+            ],
+        ),
+    ] {
+        let wrong: TokenStream = wrong.parse().expect("tokens");
+        assert_messages(
+            parse_quote! { #[job(kind = "a", unique(#wrong))] struct A { to: u8 } },
+            messages,
+        );
+    }
+}
+
+#[cfg(feature = "schedules")]
+#[test]
+fn a_schedule_has_a_cron_text_that_means_something() {
+    for right in [
+        r#"cron = "0 3 * * *""#,
+        r#"cron = "@daily", zone = "Europe/Berlin", missed = "skip""#,
+        r#"cron = "*/10 * * * * MON-FRI", missed = "run all(1000)", name = "often", payload = Self::often"#,
+    ] {
+        let right: TokenStream = right.parse().expect("tokens");
+        assert_messages(parse_quote! { #[job(kind = "a", schedule(#right))] struct A; }, &[]);
+    }
+    for (wrong, message) in [
+        (r#"cron = "0 0 30 2 *""#, "there is no such day in any year"),
+        (r#"cron = "0 3 * *""#, "is not a cron text: it has 4 fields"),
+        (r#"cron = "0 25 * * *""#, "out of bounds"),
+        (r#"cron = "x 3 * * *""#, "\"X\" is no minute"),
+        ("cron = 3", "text in quotes, as in `cron = \"0 3 * * *\"`"),
+        (r#"zone = "UTC""#, "a schedule needs a cron text, as in"),
+        (r#"cron = "@daily", zone = UTC"#, "as in `zone = \"Europe/Berlin\"`"),
+        (r#"cron = "@daily", missed = "run all(0)""#, "is none of \"skip\""),
+        (r#"cron = "@daily", missed = "run all(1001)""#, "is none of \"skip\""),
+        (r#"cron = "@daily", missed = "sometimes""#, "is none of \"skip\""),
+        (r#"cron = "@daily", name = """#, "`name` must have 1 to 128 bytes"),
+        (
+            r#"cron = "@daily", payload = "x""#,
+            "the path of a function, as in `payload = tonight`",
+        ),
+        (r#"cron = "@daily", cron = "@hourly""#, "`cron` is given twice"),
+        (
+            r#"cron = "@daily", every = "1h""#,
+            "those of `schedule` are `cron`, `zone`, `missed`, `name`, `payload`",
+        ),
+    ] {
+        let wrong: TokenStream = wrong.parse().expect("tokens");
+        assert_messages(
+            parse_quote! { #[job(kind = "a", schedule(#wrong))] struct A; },
+            &[message],
+        );
+    }
+    for wrong in ["schedule", "schedule()", r#"schedule = "0 3 * * *""#] {
+        let wrong: TokenStream = wrong.parse().expect("tokens");
+        assert_messages(
+            parse_quote! { #[job(kind = "a", #wrong)] struct A; },
+            &["as in `schedule(cron = \"0 3 * * *\")`"],
+        );
+    }
+    assert_messages(
+        parse_quote! { #[job(kind = "a", schedule(cron = "@daily"), schedule(cron = "@hourly"))] struct A; },
+        &["`schedule` is given twice"],
+    );
+}
+
+#[cfg(not(feature = "schedules"))]
+#[test]
+fn a_schedule_needs_its_feature() {
+    assert_messages(
+        parse_quote! { #[job(kind = "a", schedule(cron = "@daily"))] struct A; },
+        &["`schedule` needs the feature `schedules` of leasehold"],
+    );
 }
 
 #[test]

@@ -49,15 +49,15 @@ pub trait Connect: Sized {
     /// PostgreSQL.
     fn write_gate(url: &str) -> WriteGate;
 
-    /// Starts a thread that wakes the claimer when something was enqueued, until its handle is told to stop. `None` where the
-    /// backend has nothing to listen to.
+    /// Starts a thread that tells when something was enqueued or cancelled, until its handle is told to stop. `None` where
+    /// the backend has nothing to listen to.
     fn listen(
         url: &str,
         settings: &ConnectionSettings,
         schema: &Schema,
-        wake: crossbeam_channel::Sender<()>,
+        wakes: Wakes,
     ) -> std::io::Result<Option<Listening>> {
-        let _ = (url, settings, schema, wake);
+        let _ = (url, settings, schema, wakes);
         Ok(None)
     }
 
@@ -125,6 +125,15 @@ pub enum Isolation {
     RepeatableRead,
     /// `SERIALIZABLE`.
     Serializable,
+}
+
+/// What a listener tells. A full channel means that whoever receives is about to look anyway.
+#[derive(Debug, Clone)]
+pub struct Wakes {
+    /// Something was enqueued.
+    pub enqueued: crossbeam_channel::Sender<()>,
+    /// Running jobs were cancelled, or asked to stop.
+    pub cancelled: crossbeam_channel::Sender<()>,
 }
 
 /// A thread that listens. Dropping `stop` ends it.

@@ -36,14 +36,20 @@ pub trait Backend:
     + Connect
     + EnqueueStatements
     + AdmitStatements
+    + KeyStatements
     + ClaimStatements
     + LeaseStatements
     + CommitStatements
+    + ResultStatements
     + SettleStatements
     + SweepStatements
+    + ExpiryStatements
     + PauseStatements
+    + ScheduleStatements
+    + FireStatements
     + WorkerStatements
     + InspectStatements
+    + ManageStatements
     + crate::migrate::Migrate
     + AsBackend<Connection = Self>
 {

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use super::EnqueueError;
 use crate::backend::RunAt;
+use crate::job::{Job, OnConflict, Unique};
 use crate::schema::Schema;
 
 /// What a single enqueue sets differently from its kind.
@@ -41,8 +42,11 @@ pub struct EnqueueOptions {
     pub(super) queue: Option<String>,
     pub(super) max_attempts: Option<u32>,
     pub(super) lease: Option<Duration>,
+    pub(super) expires: Option<Duration>,
     pub(super) idempotency_key: Option<String>,
     pub(super) remember_key: Option<Duration>,
+    pub(super) on_conflict: Option<OnConflict>,
+    pub(super) unique_within: Option<Duration>,
     pub(super) schema: Schema,
 }
 
@@ -104,6 +108,19 @@ impl EnqueueOptions {
         self
     }
 
+    /// The age, counted from this enqueue by the database's clock, at which the job is discarded instead of run. A hundred
+    /// years at the most. Its delay counts, too: a job that may run after two hours and expires after one never runs.
+    ///
+    /// A job that is claimed too late is discarded with the reason "expired" before its handler begins; the claim counts
+    /// as an attempt, as every claim does. One that nobody claims (there is no worker for it, it waits for a retry, a
+    /// limit or other jobs) is discarded by the maintenance of any worker. An attempt that runs when the job expires goes
+    /// on, and may complete the job; another one does not begin.
+    #[must_use]
+    pub fn expires(mut self, age: Duration) -> Self {
+        self.expires = Some(age);
+        self
+    }
+
     /// A key of the caller's, 1 to 255 bytes. The same key enqueues one job only, for as long as it is remembered, and
     /// handlers get it from [`LeaseGuard::idempotency_key`](crate::LeaseGuard::idempotency_key).
     #[must_use]
@@ -119,11 +136,80 @@ impl EnqueueOptions {
         self
     }
 
+    /// What this enqueue does when another job has the unique key; otherwise as its kind says ([`Job::UNIQUE`]). Nothing for
+    /// a kind without a unique key.
+    ///
+    /// ```
+    /// # include!("../doctest_setup.rs");
+    /// use std::time::Duration;
+    /// use leasehold::{EnqueueOptions, Enqueued, OnConflict};
+    ///
+    /// #[derive(serde::Serialize, serde::Deserialize, Job)]
+    /// #[job(kind = "search-index", unique(by = "page"))]
+    /// struct SearchIndex {
+    ///     page: String,
+    ///     text: String,
+    /// }
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (_url, mut conn) = doctest_database();
+    /// let index = |text: &str| SearchIndex { page: "/".into(), text: text.into() };
+    /// let quiet = EnqueueOptions::new().delay(Duration::from_secs(30)).on_conflict(OnConflict::ReplaceAndReschedule);
+    /// let first = index("draft").enqueue_with(&mut conn, &quiet)?;
+    /// // The same job, with the newer text, thirty seconds from now.
+    /// let again = index("final").enqueue_with(&mut conn, &quiet)?;
+    /// assert_eq!(again, Enqueued::Updated { id: first.id() });
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn on_conflict(mut self, action: OnConflict) -> Self {
+        self.on_conflict = Some(action);
+        self
+    }
+
+    /// How long the new job keeps its unique key at the most, from this enqueue on; otherwise as its kind says
+    /// ([`Unique::within`](crate::Unique::within)).
+    #[must_use]
+    pub fn unique_within(mut self, period: Duration) -> Self {
+        self.unique_within = Some(period);
+        self
+    }
+
     /// Enqueues into another schema than `leasehold`.
     #[must_use]
     pub fn schema(mut self, schema: &Schema) -> Self {
         self.schema = schema.clone();
         self
+    }
+
+    /// Whether they say what only one job can have: its time, or its key.
+    #[cfg(feature = "schedules")]
+    pub(crate) fn is_for_one_job(&self) -> bool {
+        self.run_at.is_some() || self.delay.is_some() || self.idempotency_key.is_some()
+    }
+
+    /// The priority, if one is set.
+    pub(crate) fn chosen_priority(&self) -> Option<i16> {
+        self.priority
+    }
+
+    /// The run time, if one is set.
+    pub(crate) fn chosen_run_at(&self) -> Result<Option<RunAt>, EnqueueError> {
+        let chosen = self.run_at.is_some() || self.delay.is_some();
+        chosen.then(|| self.run_at_ms()).transpose()
+    }
+
+    /// What the kind says of unique keys, with what this enqueue says.
+    pub(super) fn unique<J: Job>(&self) -> Unique {
+        let mut unique = J::UNIQUE;
+        if let Some(action) = self.on_conflict {
+            unique = unique.on_conflict(action);
+        }
+        if let Some(period) = self.unique_within {
+            unique = unique.within(period);
+        }
+        unique
     }
 
     pub(super) fn run_at_ms(&self) -> Result<RunAt, EnqueueError> {

@@ -3,25 +3,38 @@
 use super::EnqueueError;
 
 /// The largest payload, in bytes of JSON.
-pub(super) const MAX_PAYLOAD_BYTES: usize = 1024 * 1024;
+pub(crate) const MAX_PAYLOAD_BYTES: usize = 1024 * 1024;
 
 /// The deepest nesting of a payload; the decoder refuses more than 127.
-pub(super) const MAX_PAYLOAD_DEPTH: usize = 100;
+pub(crate) const MAX_PAYLOAD_DEPTH: usize = 100;
+
+/// Why a JSON text cannot be stored, or not be read back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unstorable {
+    TooLarge { bytes: usize },
+    TooDeep,
+    Nul,
+}
+
+pub(super) fn check_payload(kind: &'static str, json: &str) -> Result<(), EnqueueError> {
+    check_json(json).map_err(|unstorable| match unstorable {
+        Unstorable::TooLarge { bytes } => EnqueueError::PayloadTooLarge { kind, bytes },
+        Unstorable::TooDeep => EnqueueError::PayloadTooDeep { kind },
+        Unstorable::Nul => EnqueueError::PayloadNul { kind },
+    })
+}
 
 /// Walks the JSON text once: its length, its depth, and NUL characters in texts.
-pub(super) fn check_payload(kind: &'static str, json: &str) -> Result<(), EnqueueError> {
+pub(crate) fn check_json(json: &str) -> Result<(), Unstorable> {
     if json.len() > MAX_PAYLOAD_BYTES {
-        return Err(EnqueueError::PayloadTooLarge {
-            kind,
-            bytes: json.len(),
-        });
+        return Err(Unstorable::TooLarge { bytes: json.len() });
     }
     let (mut depth, mut in_text) = (0_usize, false);
     let mut rest = json.as_bytes();
     while let Some((byte, after)) = rest.split_first() {
         rest = after;
         match (in_text, byte) {
-            (true, b'\\') if rest.starts_with(b"u0000") => return Err(EnqueueError::PayloadNul { kind }),
+            (true, b'\\') if rest.starts_with(b"u0000") => return Err(Unstorable::Nul),
             (true, b'\\') => rest = rest.get(1..).unwrap_or_default(),
             (true, b'"') => in_text = false,
             (false, b'"') => in_text = true,
@@ -30,7 +43,7 @@ pub(super) fn check_payload(kind: &'static str, json: &str) -> Result<(), Enqueu
             _ => {}
         }
         if depth > MAX_PAYLOAD_DEPTH {
-            return Err(EnqueueError::PayloadTooDeep { kind });
+            return Err(Unstorable::TooDeep);
         }
     }
     Ok(())

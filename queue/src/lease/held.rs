@@ -1,7 +1,7 @@
 //! What the runtime keeps of a lease.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use uuid::Uuid;
@@ -22,6 +22,8 @@ pub(crate) struct Held {
     pub(crate) timeout: Option<Duration>,
     /// What its kind's limits count by.
     pub(crate) limit_key: Option<String>,
+    /// From when on the handler is not to begin.
+    too_late_at: Option<Instant>,
     /// Milliseconds on [`clock_ms`].
     expires_at: AtomicU64,
     beaten_at: AtomicU64,
@@ -29,9 +31,14 @@ pub(crate) struct Held {
     standing: AtomicU8,
     refusal: OnceLock<Refusal>,
     cancel_requested: AtomicBool,
+    /// When progress was last written, and what.
+    told: Mutex<Option<(Instant, u64, u64)>>,
     /// Bits: how the handler and its thread stand.
     place: AtomicU8,
 }
+
+/// How often progress is written at the most.
+const TELL_EVERY: Duration = Duration::from_millis(200);
 
 /// The handler has returned.
 const RETURNED: u8 = 1;
@@ -68,12 +75,17 @@ impl Held {
             lease: Duration::from_millis(row.lease_ms.unsigned_abs()),
             timeout,
             limit_key: row.limit_key.clone(),
+            too_late_at: row.expires_in_ms.and_then(|ms| {
+                // Counted from the answer: the claim may have waited before it read the clock.
+                Instant::now().checked_add(Duration::from_millis(ms.max(0).unsigned_abs()))
+            }),
             expires_at: AtomicU64::new(0),
             beaten_at: AtomicU64::new(0),
             begun_at: OnceLock::new(),
             standing: AtomicU8::new(HOLDS),
             refusal: OnceLock::new(),
             cancel_requested: AtomicBool::new(false),
+            told: Mutex::new(None),
             place: AtomicU8::new(0),
         };
         held.renewed(sent);
@@ -102,6 +114,11 @@ impl Held {
 
     pub(crate) fn remaining(&self, now: Instant) -> Duration {
         Duration::from_millis(self.expires_at.load(Ordering::Acquire).saturating_sub(clock_ms(now)))
+    }
+
+    /// Whether the job has expired before its handler began.
+    pub(crate) fn is_too_late(&self, now: Instant) -> bool {
+        self.too_late_at.is_some_and(|at| now >= at)
     }
 
     pub(crate) fn begin(&self, now: Instant) {
@@ -168,6 +185,20 @@ impl Held {
 
     pub(crate) fn is_cancel_requested(&self) -> bool {
         self.cancel_requested.load(Ordering::Acquire)
+    }
+
+    /// Whether this progress is to be written: some time after the last one, or because it is the last one; not twice.
+    pub(crate) fn progress_is_due(&self, done: u64, total: u64, now: Instant) -> bool {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = match *told {
+            None => true,
+            Some((_, was_done, was_total)) if (was_done, was_total) == (done, total) => false,
+            Some((at, ..)) => done == total || now.saturating_duration_since(at) >= TELL_EVERY,
+        };
+        if due {
+            *told = Some((now, done, total));
+        }
+        due
     }
 
     /// Why the lease is not to be trusted any more, if it is not.

@@ -6,7 +6,7 @@ use diesel::result::{Error, QueryResult};
 
 use super::Settlement;
 use super::text::in_ascii;
-use crate::backend::{Backend, End, PutBack};
+use crate::backend::{AttemptError, Backend, End, PutBack};
 use crate::events::Reporter;
 use crate::lease::{Held, Refusal};
 use crate::schema::Schema;
@@ -54,6 +54,9 @@ impl Settlement {
     /// Reports it once it is written.
     pub(crate) fn report(&self, held: &Held, reporter: &Reporter) {
         let job = &held.info();
+        if let Some(AttemptError { cause, error }) = self.error() {
+            reporter.failed(job, cause, error);
+        }
         match self {
             Self::Finish => reporter.completed(job),
             Self::Snooze(how) => reporter.snoozed(job, delay(how)),
@@ -69,6 +72,15 @@ impl Settlement {
                     _ => reporter.cancelled(job, reason),
                 }
             }
+        }
+    }
+
+    /// The failed attempt that it keeps.
+    fn error(&self) -> Option<&AttemptError> {
+        match self {
+            Self::Finish => None,
+            Self::Snooze(how) | Self::Retry(how) | Self::Release(how) => how.error.as_ref(),
+            Self::End(how) => how.error.as_ref(),
         }
     }
 

@@ -19,9 +19,12 @@ use super::{Locked, Shared, Stop};
 use crate::backend::{Backend, ConnectionSettings, ServerError, WorkerRow};
 use crate::events::{Hooks, Reporter};
 use crate::handler::Handler;
+use crate::manage::Retention;
 use crate::migrate::MigrateError;
 use crate::name::{self, NameError};
 use crate::registry::{Registry, RegistryError};
+#[cfg(feature = "schedules")]
+use crate::schedule::Schedule;
 use crate::schema::Schema;
 
 /// As good as never, and still a time that a clock can be moved by.
@@ -59,11 +62,14 @@ pub struct Worker<C: Backend, A> {
     pub(super) queue_threads: Vec<(String, usize)>,
     pub(super) poll: Duration,
     pub(super) sweep_every: Duration,
+    pub(super) retention: Retention,
     pub(super) hooks: Option<Box<dyn Hooks>>,
     pub(super) allow_unsafe_server: bool,
     pub(super) batch: bool,
     pub(super) patience: Duration,
     pub(super) progress: Vec<ProgressFn>,
+    #[cfg(feature = "schedules")]
+    pub(super) schedules: Vec<Schedule>,
     #[cfg(feature = "signals")]
     pub(super) signals: bool,
 }
@@ -94,6 +100,10 @@ pub enum StartError {
     /// The queue's tables are missing, or belong to another version of the library.
     #[error(transparent)]
     Schema(#[from] MigrateError),
+    /// A mistake in a schedule.
+    #[cfg(feature = "schedules")]
+    #[error(transparent)]
+    Schedule(#[from] crate::schedule::ScheduleError),
     /// The handlers' pool could not be made.
     #[error("cannot make the handlers' pool: {0}")]
     Pool(#[from] PoolError),
@@ -120,11 +130,14 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
             queue_threads: Vec::new(),
             poll: Duration::from_secs(1),
             sweep_every: Duration::from_secs(1),
+            retention: Retention::default(),
             hooks: None,
             allow_unsafe_server: false,
             batch: false,
             patience: Duration::from_secs(60),
             progress: Vec::new(),
+            #[cfg(feature = "schedules")]
+            schedules: Vec::new(),
             #[cfg(feature = "signals")]
             signals: false,
         }
@@ -134,6 +147,17 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
     #[must_use]
     pub fn register<J: Handler<C, A>>(mut self) -> Self {
         self.registry.register::<J>(J::KIND);
+        #[cfg(feature = "schedules")]
+        self.schedules.extend(J::schedule());
+        self
+    }
+
+    /// Writes this schedule into the database at the start; see [`schedule`](mod@crate::schedule) for what becomes of one
+    /// that is there. Its kind need not be registered here.
+    #[cfg(feature = "schedules")]
+    #[must_use]
+    pub fn schedule(mut self, schedule: Schedule) -> Self {
+        self.schedules.push(schedule);
         self
     }
 
@@ -231,6 +255,13 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
         self
     }
 
+    /// How long finished jobs are kept; see [`Retention`] for the default. Where workers differ, the shortest time counts.
+    #[must_use]
+    pub fn retention(mut self, retention: Retention) -> Self {
+        self.retention = retention;
+        self
+    }
+
     /// A pooler in transaction mode sits between: nothing is set for the session, no statement is kept prepared, and
     /// wake-ups come by polling.
     #[must_use]
@@ -278,10 +309,12 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
             log::warn!("{warning}");
         }
         crate::migrate::check_compatible(&mut conn, &self.schema)?;
+        #[cfg(feature = "schedules")]
+        crate::schedule::define_all(&mut conn, &self.schema, &self.schedules)?;
         drop(conn);
         let (wake, wakes) = bounded(1);
-        crate::wake::register(wake.clone());
         let shared = Arc::new(self.share(wake)?);
+        crate::wake::register(shared.wake.clone(), shared.cancels.0.clone());
         Running::start(shared, wakes)
     }
 
@@ -319,6 +352,7 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
             unbatched: self.unbatched,
             poll: self.poll,
             sweep_every: self.sweep_every,
+            retention: self.retention,
             batch: self.batch,
             leases: Leases::new(),
             unbegun: Locked::new(Vec::new()),
@@ -326,6 +360,7 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
             alive: AtomicUsize::new(0),
             stop: Stop::new(),
             wake,
+            cancels: bounded(1),
             look: Look::default(),
         })
     }

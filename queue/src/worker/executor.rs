@@ -70,13 +70,18 @@ pub(crate) fn execute<C: Backend, A: Send + Sync + 'static>(
         shared.settled(held);
         return None;
     }
+    if held.is_too_late(Instant::now()) {
+        return Some((Arc::clone(held), settle::expire()));
+    }
     held.begin(Instant::now());
     if held.timeout.is_some() {
         shared.leases.poke();
     }
     shared.reporter.begun(&held.info());
+    let begun = Instant::now();
     let ran = shared.registry.run(row, slot, Arc::clone(held), &shared.app);
     held.mark_returned();
+    shared.reporter.ran(&held.info(), begun.elapsed());
     let panicked = matches!(ran, settle::Ran::Panicked(_));
     slot.give_back(panicked);
     let settlement = settle::decide(held, shared.registry.backoff(&row.kind), ran, &shared.reporter);

@@ -20,6 +20,8 @@ const IDLE: Duration = Duration::from_secs(60);
 
 /// Renews until `stop` closes: at shutdown that is when the last handler has returned.
 pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Arc<Shared<C, A>>, ends: &Ends, stop: &Receiver<()>) {
+    // Set when somebody has cancelled running jobs: then every lease is asked about, due or not.
+    let mut ask = false;
     loop {
         let now = Instant::now();
         let held = shared.leases.all();
@@ -30,17 +32,20 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Arc<Shared<C, A
             time_out(shared, ends, late);
         }
         let next = held.iter().map(|held| next_look(held, now)).min().unwrap_or(IDLE);
-        if !next.is_zero() {
+        if !next.is_zero() && !ask {
             select! {
                 recv(stop) -> _ => return,
                 recv(shared.leases.poked()) -> _ => continue,
+                recv(shared.cancels.1) -> _ => ask = true,
                 default(next) => {}
             }
         }
         // Those due soon come along: fewer statements, and none of them comes late.
-        let due = |held: &&Arc<Held>| is_renewed(held) && held.beat_due_in(Instant::now()) <= held.lease / 6;
+        let due = |held: &&Arc<Held>| is_renewed(held) && (ask || held.beat_due_in(Instant::now()) <= held.lease / 6);
         let due: Vec<Arc<Held>> = shared.leases.all().iter().filter(due).map(Arc::clone).collect();
-        if !beat_all(shared, &due) {
+        if beat_all(shared, &due) {
+            ask = false;
+        } else {
             let wait = shared.beats.lock().next_wait();
             select! {
                 recv(stop) -> _ => return,

@@ -1,4 +1,4 @@
-//! Hearing of enqueues on PostgreSQL, on libpq's own functions.
+//! Hearing of enqueues and cancels on PostgreSQL, on libpq's own functions.
 //!
 //! Diesel's iterator over notifications never blocks and shows no socket, so it could only be asked again and again;
 //! once a millisecond costs some percent of a core. Here the thread sleeps in `poll` until the server says something or
@@ -15,20 +15,20 @@ use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::Sender;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use super::control::spread;
+use crate::backend::Wakes;
 use crate::schema::Schema;
 
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
-/// Wakes the claimer whenever something was enqueued into `schema`, until the other end of `stop` is closed.
+/// Tells whenever something was enqueued or cancelled in `schema`, until the other end of `stop` is closed.
 ///
 /// `conninfo` is a URL or `key=value` pairs, with time limits on silence; it is never logged.
-pub fn listen(conninfo: &str, schema: &Schema, wake: &Sender<()>, stop: &PipeReader) {
+pub fn listen(conninfo: &str, schema: &Schema, wakes: &Wakes, stop: &PipeReader) {
     let schema = schema.name();
     let mut wait = FIRST_WAIT;
     let mut away_since = None;
@@ -45,12 +45,22 @@ pub fn listen(conninfo: &str, schema: &Schema, wake: &Sender<()>, stop: &PipeRea
                 }
             }
             // Something may have come while nobody listened.
-            let _ = wake.try_send(());
-            while listener.wait(stop)? == Heard::Enqueued {
-                // Full means that the claimer is about to look anyway.
-                let _ = wake.try_send(());
+            let mut heard = Heard {
+                enqueued: true,
+                cancelled: true,
+            };
+            loop {
+                if heard.enqueued {
+                    let _ = wakes.enqueued.try_send(());
+                }
+                if heard.cancelled {
+                    let _ = wakes.cancelled.try_send(());
+                }
+                match listener.wait(stop)? {
+                    Some(more) => heard = more,
+                    None => return Ok(()),
+                }
             }
-            Ok(())
         });
         let Err(error) = heard else { return };
         if away_since.is_none() {
@@ -82,13 +92,11 @@ fn is_stopped_within(stop: &PipeReader, time: Duration) -> bool {
     }
 }
 
-/// What ended a wait.
-#[derive(Debug, PartialEq, Eq)]
-enum Heard {
-    /// One or more notifications.
-    Enqueued,
-    /// The worker stops.
-    Stopped,
+/// What notifications said.
+#[derive(Debug, Clone, Copy, Default)]
+struct Heard {
+    enqueued: bool,
+    cancelled: bool,
 }
 
 /// Why nothing can be heard.
@@ -105,15 +113,16 @@ enum ListenError {
     Poll(#[from] Errno),
 }
 
-/// A connection that listens on one channel.
+/// A connection that listens on two channels.
 struct Listener {
     conn: NonNull<pq_sys::PGconn>,
-    channel: String,
+    enqueued: String,
+    cancelled: String,
 }
 
 impl Listener {
-    /// Connects, and listens on `channel`, a schema's name.
-    fn connect(conninfo: &str, channel: &str) -> Result<Self, ListenError> {
+    /// Connects, and listens on the channels that are called after the schema.
+    fn connect(conninfo: &str, schema: &str) -> Result<Self, ListenError> {
         let text = CString::new(conninfo).map_err(|_| ListenError::Conninfo)?;
         if !is_readable(&text) {
             return Err(ListenError::Conninfo);
@@ -122,7 +131,8 @@ impl Listener {
         let conn = unsafe { pq_sys::PQconnectdb(text.as_ptr()) };
         let mut listener = Self {
             conn: NonNull::new(conn).ok_or(ListenError::Memory)?,
-            channel: channel.to_owned(),
+            enqueued: schema.to_owned(),
+            cancelled: format!("{schema}_cancel"),
         };
         // SAFETY: `conn` is an open connection of ours. The function is called with whatever pointer is given: null.
         unsafe { pq_sys::PQsetNoticeProcessor(listener.conn.as_ptr(), Some(ignore), ptr::null_mut()) };
@@ -131,16 +141,17 @@ impl Listener {
             return Err(listener.error());
         }
         // Quoted, because a schema may have the name of a keyword. It has no quotes in it, see `Schema::named`.
-        listener.execute(&format!("LISTEN \"{channel}\""))?;
+        listener.execute(&format!("LISTEN \"{schema}\"; LISTEN \"{schema}_cancel\""))?;
         Ok(listener)
     }
 
-    /// Waits for the next notification, or until the other end of `stop` is closed.
-    fn wait(&mut self, stop: &PipeReader) -> Result<Heard, ListenError> {
+    /// Waits for the next notifications; `None` once the other end of `stop` is closed.
+    fn wait(&mut self, stop: &PipeReader) -> Result<Option<Heard>, ListenError> {
         loop {
             // First, because the answer to LISTEN may have brought some along.
-            if self.take_notifications() {
-                return Ok(Heard::Enqueued);
+            let heard = self.take_notifications();
+            if heard.enqueued || heard.cancelled {
+                return Ok(Some(heard));
             }
             // SAFETY: `conn` is an open connection of ours. Asked each time; it is -1 once the connection is closed.
             let socket = unsafe { pq_sys::PQsocket(self.conn.as_ptr()) };
@@ -159,7 +170,7 @@ impl Listener {
                 other => other?,
             };
             if !ready[0].revents().is_empty() {
-                return Ok(Heard::Stopped);
+                return Ok(None);
             }
             // SAFETY: as above. It takes what has arrived and never waits; zero says that the connection is lost.
             if unsafe { pq_sys::PQconsumeInput(self.conn.as_ptr()) } == 0 {
@@ -168,19 +179,19 @@ impl Listener {
         }
     }
 
-    /// Takes what has arrived; whether some of it was on our channel. What a notification says is not looked at: anybody
-    /// may send one.
-    fn take_notifications(&mut self) -> bool {
-        let mut ours = false;
+    /// Takes what has arrived, by channel. What a notification says is not looked at: anybody may send one.
+    fn take_notifications(&mut self) -> Heard {
+        let mut heard = Heard::default();
         // SAFETY: `conn` is an open connection of ours. A notification is returned for us to free, or null.
         while let Some(notification) = NonNull::new(unsafe { pq_sys::PQnotifies(self.conn.as_ptr()) }) {
             // SAFETY: the notification is ours until it is freed, and its channel is a text that ends with a NUL.
             let channel = unsafe { CStr::from_ptr(notification.as_ref().relname) };
-            ours |= channel.to_bytes() == self.channel.as_bytes();
+            heard.enqueued |= channel.to_bytes() == self.enqueued.as_bytes();
+            heard.cancelled |= channel.to_bytes() == self.cancelled.as_bytes();
             // SAFETY: it came from libpq, is freed once, and is not used afterwards; its texts belong to it.
             unsafe { pq_sys::PQfreemem(notification.as_ptr().cast()) };
         }
-        ours
+        heard
     }
 
     fn execute(&mut self, statement: &str) -> Result<(), ListenError> {

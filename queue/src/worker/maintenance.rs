@@ -1,4 +1,5 @@
-//! Maintenance: the sweep of expired leases and keys, and this process's row in the table of workers.
+//! Maintenance: the sweep of expired leases, jobs and keys, the purge of finished jobs, schedules, and this process's row
+//! in the table of workers.
 
 use std::time::{Duration, Instant};
 
@@ -10,38 +11,69 @@ use super::{Shared, Stop};
 use crate::backend::{Backend, Swept};
 use crate::events::JobInfo;
 use crate::inspect::State;
+use crate::manage::PURGE_CHUNK;
+use crate::schema::Schema;
+use crate::settle::millis;
 
 /// Rows at the most in one sweep: a jump of the database's clock must not make one process take back everything at once.
 const SWEEP_LIMIT: i64 = 500;
-/// How long a sweep one by one may take: the heartbeat shares the connection.
+/// How long it may take one by one: the heartbeat shares the connection.
 const ONE_BY_ONE: Duration = Duration::from_secs(1);
 /// Counted starts at the most that are removed in one round.
 const STARTS_LIMIT: i64 = 5000;
 const SHOW_EVERY: Duration = Duration::from_secs(10);
+/// How long records of fires are kept: 30 days.
+const KEEP_FIRES_MS: i64 = 30 * 24 * 3600 * 1000;
+const PURGE_EVERY: Duration = Duration::from_secs(10);
 
 /// Sweeps until the worker stops.
 pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) {
     let mut show_at = Instant::now();
+    #[cfg(feature = "schedules")]
+    let mut schedules = super::schedules::Schedules::default();
+    let mut purge_at = Instant::now();
     loop {
         if Instant::now() >= show_at {
             show_at = Instant::now() + SHOW_EVERY;
             let _ = briefly(shared, |conn| conn.show_worker(&shared.schema, &shared.worker));
             let _ = briefly(shared, |conn| conn.sweep_keys(&shared.schema, SWEEP_LIMIT));
+            let _ = briefly(shared, |conn| {
+                conn.sweep_fires(&shared.schema, KEEP_FIRES_MS, SWEEP_LIMIT)
+            });
+            #[cfg(feature = "metrics")]
+            show_depths(shared);
         }
         if !shared.counted.is_empty() {
             let _ = briefly(shared, |conn| conn.sweep_starts(&shared.schema, STARTS_LIMIT));
         }
-        let full = sweep(shared);
+        if Instant::now() >= purge_at {
+            // A backlog goes a chunk at a time, with the sweep in between.
+            let wait = if purge(shared) {
+                Duration::ZERO
+            } else {
+                spread(PURGE_EVERY)
+            };
+            purge_at = Instant::now() + wait;
+        }
+        // Both, whatever the first one finds.
+        let full = sweep(shared) | discard_expired(shared);
+        let wait = spread(if full {
+            shared.sweep_every / 10
+        } else {
+            shared.sweep_every
+        });
+        #[cfg(feature = "schedules")]
+        let wait = schedules.fire(shared).map_or(wait, |next| next.min(wait));
         let stop: &Stop = &shared.stop;
         select! {
             recv(stop.stopped()) -> _ => return,
-            default(spread(if full { shared.sweep_every / 10 } else { shared.sweep_every })) => {}
+            default(wait) => {}
         }
     }
 }
 
 /// Runs one statement on the heartbeat's connection, which must not wait long for a table's lock.
-fn briefly<C: Backend, A, T>(
+pub(super) fn briefly<C: Backend, A, T>(
     shared: &Shared<C, A>,
     statement: impl FnOnce(&mut C) -> QueryResult<T>,
 ) -> Result<T, Failure> {
@@ -51,21 +83,49 @@ fn briefly<C: Backend, A, T>(
         .run(|conn| conn.briefly(&shared.settings, statement))
 }
 
+#[cfg(feature = "metrics")]
+fn show_depths<C: Backend, A>(shared: &Shared<C, A>) {
+    let depths = briefly(shared, |conn| {
+        conn.depths(&shared.schema, &shared.serves, crate::metrics::DEPTH_LIMIT)
+    });
+    depths.unwrap_or_default().iter().for_each(crate::metrics::depth);
+}
+
+/// Removes finished jobs whose time has passed, one chunk of each state; whether there may be more.
+fn purge<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) -> bool {
+    let mut more = false;
+    for (state, keep) in shared.retention.limits() {
+        let purged = briefly(shared, |conn| {
+            conn.purge(&shared.schema, state.as_str(), millis(keep), PURGE_CHUNK)
+        });
+        match purged {
+            Ok(rows) => {
+                if rows > 0 {
+                    log::debug!("purged {rows} {state} jobs");
+                }
+                more |= i64::try_from(rows) == Ok(PURGE_CHUNK);
+            }
+            Err(Failure::Refused(error)) => log::error!("{state} jobs cannot be purged: {error}"),
+            Err(Failure::Away) => return false,
+        }
+    }
+    more
+}
+
 /// One sweep; whether there may be more.
 fn sweep<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) -> bool {
     let swept = match briefly(shared, |conn| conn.sweep(&shared.schema, SWEEP_LIMIT)) {
         Ok(swept) => swept,
-        Err(Failure::Refused(_)) => sweep_one_by_one(shared),
+        Err(Failure::Refused(_)) => one_by_one(shared, C::expired, C::sweep_one),
         Err(Failure::Away) => return false,
     };
     for row in &swept {
-        let job = JobInfo {
-            id: row.id,
-            queue: &row.queue,
-            kind: &row.kind,
-            attempt: row.attempt.unsigned_abs(),
-            generation: row.generation,
-        };
+        let job = info(row);
+        if row.begun {
+            shared
+                .reporter
+                .failed(&job, "lease expired", "the lease ran out without a heartbeat");
+        }
         shared.reporter.swept(&job, State::parse(&row.state));
     }
     if !swept.is_empty() {
@@ -74,21 +134,50 @@ fn sweep<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) -> bool {
     i64::try_from(swept.len()) == Ok(SWEEP_LIMIT)
 }
 
-/// When the database refuses a sweep as a whole, one row is to blame (an application's foreign key keeps it from ending,
-/// say). It must not keep all the others from running again.
-fn sweep_one_by_one<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) -> Vec<Swept> {
+/// Discards ready jobs that have expired, in one statement; whether there may be more.
+fn discard_expired<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) -> bool {
+    let discarded = match briefly(shared, |conn| conn.discard_expired(&shared.schema, SWEEP_LIMIT)) {
+        Ok(discarded) => discarded,
+        Err(Failure::Refused(_)) => one_by_one(shared, C::expired_jobs, C::discard_expired_one),
+        Err(Failure::Away) => return false,
+    };
+    for row in &discarded {
+        shared.reporter.discarded(&info(row), "expired");
+    }
+    i64::try_from(discarded.len()) == Ok(SWEEP_LIMIT)
+}
+
+fn info(row: &Swept) -> JobInfo<'_> {
+    JobInfo {
+        id: row.id,
+        queue: &row.queue,
+        kind: &row.kind,
+        attempt: row.attempt.unsigned_abs(),
+        generation: row.generation,
+    }
+}
+
+/// When the database refuses a statement for many jobs as a whole, one row is to blame (an application's foreign key keeps
+/// it from ending, say). It must not keep all the others from running again.
+fn one_by_one<C: Backend, A: Send + Sync + 'static>(
+    shared: &Shared<C, A>,
+    list: fn(&mut C, &Schema, i64) -> QueryResult<Vec<i64>>,
+    take: fn(&mut C, &Schema, i64) -> QueryResult<Option<Swept>>,
+) -> Vec<Swept> {
     let begun = Instant::now();
-    let expired = briefly(shared, |conn| conn.expired(&shared.schema, SWEEP_LIMIT));
-    let mut swept = Vec::new();
+    let expired = briefly(shared, |conn| list(conn, &shared.schema, SWEEP_LIMIT));
+    let mut taken = Vec::new();
     for id in expired.unwrap_or_default() {
-        match briefly(shared, |conn| conn.sweep_one(&shared.schema, id)) {
-            Ok(one) => swept.extend(one),
-            Err(Failure::Refused(error)) => log::error!("job {id}: its expired lease cannot be taken back: {error}"),
+        match briefly(shared, |conn| take(conn, &shared.schema, id)) {
+            Ok(one) => taken.extend(one),
+            Err(Failure::Refused(error)) => {
+                log::error!("job {id} has expired, or its lease, and cannot be taken: {error}")
+            }
             Err(Failure::Away) => break,
         }
         if begun.elapsed() > ONE_BY_ONE {
             break;
         }
     }
-    swept
+    taken
 }

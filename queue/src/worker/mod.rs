@@ -6,7 +6,7 @@
 //! | claimer | claims for idle workers | its own |
 //! | settler | writes what becomes of jobs, completions in groups | its own |
 //! | heartbeat | renews leases, fences handlers past their timeout | its own, shared with maintenance |
-//! | maintenance | sweeps expired leases | shared with the heartbeat |
+//! | maintenance | sweeps expired leases, fires schedules | shared with the heartbeat |
 //! | listener (PostgreSQL) | wakes the claimer | its own |
 //!
 //! [`Worker::unbatched`] does without claimer and settler: there each worker thread has a connection for both.
@@ -22,6 +22,7 @@ use diesel::r2d2::{ConnectionManager, Pool};
 use crate::backend::{Backend, ConnectionSettings, CountedKind, Served, WorkerRow};
 use crate::events::Reporter;
 use crate::lease::Held;
+use crate::manage::Retention;
 use crate::registry::Registry;
 use crate::schema::Schema;
 use crate::settle::Settlement;
@@ -53,6 +54,8 @@ pub use running::{Running, ShutdownReport};
 mod signals;
 mod slot;
 
+#[cfg(feature = "schedules")]
+mod schedules;
 mod settler;
 mod source;
 mod threads;
@@ -84,6 +87,7 @@ pub(crate) struct Shared<C: Backend, A> {
     unbatched: bool,
     poll: Duration,
     sweep_every: Duration,
+    retention: Retention,
     /// Whether somebody waits for the queue to be empty: then the claimer looks after every settlement.
     batch: bool,
     reporter: Reporter,
@@ -98,6 +102,8 @@ pub(crate) struct Shared<C: Backend, A> {
     alive: AtomicUsize,
     stop: Stop,
     wake: Sender<()>,
+    /// Makes the heartbeat ask at once: somebody has cancelled running jobs.
+    cancels: (Sender<()>, Receiver<()>),
     look: batch::Look,
 }
 
@@ -112,6 +118,7 @@ impl<C: Backend, A> Shared<C, A> {
         if last && self.batch || self.lanes.iter().any(|lane| lane.caps(&held.queue)) {
             self.wake();
         }
+        crate::wake::ended();
     }
 
     /// Makes the claimer look again.

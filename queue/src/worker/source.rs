@@ -166,6 +166,8 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
             let timeout = self.shared.registry.timeout(&row.kind);
             let held = Arc::new(Held::new(&row, lease_token, timeout, sent));
             self.shared.leases.add(&held);
+            let waited = Duration::from_millis(u64::try_from(row.waited_ms).unwrap_or_default());
+            self.shared.reporter.claimed(&held.info(), waited);
             Claimed { row, held }
         };
         rows.into_iter().map(take).collect()

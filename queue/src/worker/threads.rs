@@ -10,7 +10,7 @@ use super::claimer::Claimer;
 use super::control::Control;
 use super::executor::Ends;
 use super::{Shared, heartbeat, maintenance, settler, spawn_executor};
-use crate::backend::{Backend, Listening};
+use crate::backend::{Backend, Listening, Wakes};
 
 pub(super) struct Threads {
     pub(super) claimer: JoinHandle<()>,
@@ -50,7 +50,11 @@ impl Threads {
             move |shared| heartbeat::run(shared, &ends, &heartbeat_stopped)
         })?;
         let maintenance = spawn("maintenance", shared, |shared| maintenance::run(shared))?;
-        let listener = C::listen(&shared.url, &shared.settings, &shared.schema, shared.wake.clone())?;
+        let told = Wakes {
+            enqueued: shared.wake.clone(),
+            cancelled: shared.cancels.0.clone(),
+        };
+        let listener = C::listen(&shared.url, &shared.settings, &shared.schema, told)?;
         for _ in 0..shared.threads {
             spawn_executor(shared, ends.clone());
         }

@@ -56,6 +56,7 @@ macro_rules! claim {
     )) AND j.state = 'ready'
     RETURNING j.id, j.queue, j.kind, j.version, j.payload::pg_catalog.text, j.attempt, j.max_attempts, j.generation, j.lease_ms,
         j.idempotency_key, j.limit_key, j.batch_id, j.awaited,
+        pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp() - j.run_at) * 1000)::bigint AS waited_ms,
         pg_catalog.ceil(extract(epoch FROM j.expires_at - pg_catalog.clock_timestamp()) * 1000)::bigint AS expires_in_ms,
         pg_catalog.set_config('synchronous_commit', CASE pg_catalog.current_setting('synchronous_commit')
             WHEN 'off' THEN 'on' ELSE pg_catalog.current_setting('synchronous_commit') END, true)
@@ -140,6 +141,7 @@ const CLAIM_OLDEST_COUNTED: &str = claim!(counted claim!(oldest!()));
 const FIND_CLAIMED: &str = "
     SELECT id, queue, kind, version, payload::pg_catalog.text, attempt, max_attempts, generation, lease_ms, idempotency_key,
         limit_key, batch_id, awaited,
+        pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp() - run_at) * 1000)::bigint AS waited_ms,
         pg_catalog.ceil(extract(epoch FROM expires_at - pg_catalog.clock_timestamp()) * 1000)::bigint AS expires_in_ms
     FROM leasehold.jobs WHERE worker IS NOT NULL AND state = 'running' AND lease_token = $1
 ";
@@ -202,7 +204,7 @@ type Serves<'s> = (
     Bind<Array<Integer>, Vec<i32>>,
 );
 
-fn bind_serves(serves: &[Served]) -> Serves<'_> {
+pub(super) fn bind_serves(serves: &[Served]) -> Serves<'_> {
     (
         bind(serves.iter().map(|served| served.queue.as_str()).collect()),
         bind(serves.iter().map(|served| served.kind.as_str()).collect()),

@@ -1,14 +1,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::Receiver;
 use diesel::connection::{AnsiTransactionManager, CacheSize, Connection, SimpleConnection, TransactionManager};
 use diesel::result::{ConnectionError, QueryResult};
 use diesel::sql_types::{Integer, Nullable, Text};
 use diesel::{ConnectionResult, PgConnection, QueryableByName, RunQueryDsl};
 
 use super::conninfo::with_limits;
-use crate::backend::{Connect, ConnectionSettings, Isolation, Listening, ServerError, WriteGate};
+use crate::backend::{Connect, ConnectionSettings, Isolation, Listening, ServerError, Wakes, WriteGate};
 use crate::commit::{depth, roll_back_to};
 use crate::schema::Schema;
 use crate::sql::Sql;
@@ -194,7 +194,7 @@ impl Connect for PgConnection {
         url: &str,
         settings: &ConnectionSettings,
         schema: &Schema,
-        wake: Sender<()>,
+        wakes: Wakes,
     ) -> std::io::Result<Option<Listening>> {
         // Behind such a pooler LISTEN is accepted and nothing is ever heard: the claimer's own looks must do.
         if settings.transaction_pooler {
@@ -203,7 +203,7 @@ impl Connect for PgConnection {
         let (stopped, stop) = std::io::pipe()?;
         let (conninfo, schema) = (with_limits(url), schema.clone());
         let thread = std::thread::Builder::new().name("leasehold-listen".to_owned());
-        let thread = thread.spawn(move || listen(&conninfo, &schema, &wake, &stopped))?;
+        let thread = thread.spawn(move || listen(&conninfo, &schema, &wakes, &stopped))?;
         Ok(Some(Listening { thread, stop }))
     }
 

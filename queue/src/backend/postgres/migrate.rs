@@ -52,9 +52,19 @@ impl Migrate for PgConnection {
             down: include_str!("../../../migrations/postgres/0001_jobs/down.sql"),
         },
         Script {
+            name: "0002_schedules",
+            up: include_str!("../../../migrations/postgres/0002_schedules/up.sql"),
+            down: include_str!("../../../migrations/postgres/0002_schedules/down.sql"),
+        },
+        Script {
             name: "0003_limits",
             up: include_str!("../../../migrations/postgres/0003_limits/up.sql"),
             down: include_str!("../../../migrations/postgres/0003_limits/down.sql"),
+        },
+        Script {
+            name: "0004_batches",
+            up: include_str!("../../../migrations/postgres/0004_batches/up.sql"),
+            down: include_str!("../../../migrations/postgres/0004_batches/down.sql"),
         },
     ];
 

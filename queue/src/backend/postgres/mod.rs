@@ -16,16 +16,24 @@ use crate::sql::{Bind, bind};
 
 #[macro_use]
 mod texts;
+#[macro_use]
+mod schedule;
 mod admit;
 mod claim;
 mod commit;
 mod connect;
 mod conninfo;
 mod enqueue;
+mod expiry;
+mod fire;
+#[macro_use]
 mod inspect;
+mod keys;
 mod lease;
+mod manage;
 mod migrate;
 mod pause;
+mod results;
 mod settle;
 mod sweep;
 mod workers;

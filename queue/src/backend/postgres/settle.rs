@@ -1,11 +1,9 @@
-use diesel::connection::{AnsiTransactionManager, TransactionManager};
 use diesel::result::QueryResult;
 use diesel::sql_types::{BigInt, Nullable, Text, Uuid as SqlUuid};
-use diesel::{Connection, PgConnection, RunQueryDsl};
+use diesel::{PgConnection, RunQueryDsl};
 
 use super::bind_fences;
-use crate::backend::{CommitStatements, Connect, End, Ownership, PutBack, SettleStatements};
-use crate::commit::{depth, roll_back_to};
+use crate::backend::{End, PutBack, SettleStatements};
 use crate::lease::Fence;
 use crate::schema::Schema;
 use crate::sql::{Id, Sql, bind};
@@ -20,7 +18,7 @@ const FINISH: &str = concat!(
     " RETURNING j.*
     ),
     ",
-    freed!(many),
+    freed!(many: "4"),
     ", ",
     moved!(state: "'completed'", generation: "e.generation", reason: "NULL"),
     " SELECT id FROM moved"
@@ -47,7 +45,7 @@ const END: &str = concat!(
         DELETE FROM leasehold.jobs WHERE id = $1 AND generation = $2 AND lease_token = $3 AND state = 'running' RETURNING *
     ),
     ",
-    freed!(one),
+    freed!(one: "CASE $4 WHEN 'cancelled' THEN 16 ELSE 8 END"),
     ", ",
     moved!(state: "$4", generation: "e.generation + $5", reason: "$6"),
     ", ",
@@ -64,47 +62,6 @@ const RELEASE: &str = concat!(
     under_the_fence!(),
     " RETURNING j.id"
 );
-
-const REQUEST_CANCEL: &str = "
-    UPDATE leasehold.jobs SET cancel_requested_at = coalesce(cancel_requested_at, pg_catalog.clock_timestamp())
-    WHERE id = $1 AND generation = $2 AND lease_token = $3::pg_catalog.uuid AND state = 'running'
-";
-
-const CANCEL: &str = concat!(
-    "WITH ended AS (
-        DELETE FROM leasehold.jobs
-        WHERE id = $1 AND generation = $2 AND lease_token IS NOT DISTINCT FROM $3::pg_catalog.uuid AND state = $4
-        RETURNING *
-    ),
-    ",
-    freed!(one),
-    ", ",
-    moved!(state: "'cancelled'", generation: "e.generation + 1", reason: "$5"),
-    " SELECT id FROM moved"
-);
-
-/// Whoever cancels has no fence of its own, so it presents what it read under the lock. In two statements: one alone
-/// would look for the row as it was before the wait, and miss a job that was claimed meanwhile.
-fn under_lock(
-    conn: &mut PgConnection,
-    schema: &Schema,
-    id: i64,
-    write: impl FnOnce(&mut PgConnection, Ownership) -> QueryResult<usize>,
-) -> QueryResult<usize> {
-    let work = |conn: &mut PgConnection| match conn.lock_ownership(schema, id)? {
-        Some(row) => write(conn, row),
-        None => Ok(0),
-    };
-    if depth(conn)? > 0 {
-        return conn.transaction(work);
-    }
-    conn.begin_write()?;
-    let done = work(conn).and_then(|rows| AnsiTransactionManager::commit_transaction(conn).map(|()| rows));
-    if done.is_err() {
-        roll_back_to(conn, 0);
-    }
-    done
-}
 
 fn ids(rows: Vec<Id>) -> Vec<i64> {
     rows.into_iter().map(|row| row.id).collect()
@@ -145,32 +102,5 @@ impl SettleStatements for PgConnection {
 
     fn release(&mut self, schema: &Schema, fences: &[Fence]) -> QueryResult<Vec<i64>> {
         Sql(schema.render(RELEASE), bind_fences(fences)).load(self).map(ids)
-    }
-
-    fn request_cancel(&mut self, schema: &Schema, id: i64) -> QueryResult<usize> {
-        under_lock(self, schema, id, |conn, row| {
-            let fence = (
-                bind::<BigInt, _>(id),
-                bind::<BigInt, _>(row.generation),
-                bind::<Nullable<Text>, _>(row.lease_token),
-            );
-            Sql(schema.render(REQUEST_CANCEL), fence).execute(conn)
-        })
-    }
-
-    fn cancel(&mut self, schema: &Schema, id: i64, running: bool, reason: &str) -> QueryResult<usize> {
-        under_lock(self, schema, id, |conn, row| {
-            if row.state == "running" && !running {
-                return Ok(0);
-            }
-            let binds = (
-                bind::<BigInt, _>(id),
-                bind::<BigInt, _>(row.generation),
-                bind::<Nullable<Text>, _>(row.lease_token),
-                bind::<Text, _>(row.state),
-                bind::<Text, _>(reason),
-            );
-            Sql(schema.render(CANCEL), binds).execute(conn)
-        })
     }
 }

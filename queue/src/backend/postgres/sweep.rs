@@ -41,7 +41,9 @@ const SWEEP: &str = concat!(
         RETURNING j.*, x.fate
     ),
     ",
-    freed!(many),
+    freed!(
+        many: "CASE WHEN k.job_id = ANY (ARRAY(SELECT e.id FROM ended AS e WHERE e.fate = 'cancelled')) THEN 16 ELSE 8 END"
+    ),
     ", ",
     moved!(state: "e.fate", generation: "e.generation + 1", reason: "'lease expired'"),
     ", ",
@@ -50,9 +52,12 @@ const SWEEP: &str = concat!(
                 FROM expired AS x WHERE x.begun"
     ),
     "
-    SELECT id, queue, kind, attempt, generation, state FROM ready
-    UNION ALL
-    SELECT id, queue, kind, attempt, generation, state FROM moved"
+    SELECT s.id, s.queue, s.kind, s.attempt, s.generation, s.state, x.begun
+    FROM (
+        SELECT id, queue, kind, attempt, generation, state FROM ready
+        UNION ALL
+        SELECT id, queue, kind, attempt, generation, state FROM moved
+    ) AS s JOIN expired AS x ON x.id = s.id"
 );
 
 const EXPIRED: &str = "

@@ -1,9 +1,10 @@
 use diesel::result::QueryResult;
-use diesel::sql_types::{Array, Integer, Text, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Integer, Text, Uuid as SqlUuid};
 use diesel::{PgConnection, RunQueryDsl};
 use uuid::Uuid;
 
-use crate::backend::{WorkerRow, WorkerStatements};
+use super::claim::bind_serves;
+use crate::backend::{DepthRow, Served, WorkerRow, WorkerStatements};
 use crate::schema::Schema;
 use crate::sql::{Sql, bind};
 
@@ -22,6 +23,22 @@ const HIDE_WORKER: &str = "
     ))
 ";
 
+const DEPTHS: &str = "
+    SELECT served.queue, pg_catalog.sum(waiting.jobs)::bigint AS ready,
+        coalesce(pg_catalog.max(pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp() - waiting.oldest) * 1000)), 0)::bigint
+            AS oldest_ms
+    FROM unnest($1, $2, $3) AS served (queue, kind, version)
+    CROSS JOIN LATERAL (
+        SELECT pg_catalog.count(*) AS jobs, pg_catalog.min(one.run_at) AS oldest FROM (
+            SELECT j.run_at FROM leasehold.jobs AS j
+            WHERE j.queue = served.queue AND j.kind = served.kind AND j.version = served.version
+              AND j.state = 'ready' AND NOT j.scheduled AND j.blocked_by IS NULL
+            ORDER BY j.priority DESC, j.run_at, j.id LIMIT $4
+        ) AS one
+    ) AS waiting
+    GROUP BY served.queue
+";
+
 impl WorkerStatements for PgConnection {
     fn show_worker(&mut self, schema: &Schema, worker: &WorkerRow) -> QueryResult<usize> {
         let binds = (
@@ -36,5 +53,11 @@ impl WorkerStatements for PgConnection {
 
     fn hide_worker(&mut self, schema: &Schema, id: Uuid) -> QueryResult<usize> {
         Sql(schema.render(HIDE_WORKER), (bind::<SqlUuid, _>(id),)).execute(self)
+    }
+
+    fn depths(&mut self, schema: &Schema, serves: &[Served], at_most: i64) -> QueryResult<Vec<DepthRow>> {
+        let (queues, kinds, versions) = bind_serves(serves);
+        let binds = (queues, kinds, versions, bind::<BigInt, _>(at_most));
+        Sql(schema.render(DEPTHS), binds).load(self)
     }
 }

@@ -57,6 +57,9 @@ pub struct ClaimedRow {
     pub lease_ms: i64,
     #[diesel(sql_type = Text)]
     pub idempotency_key: String,
+    /// Milliseconds from its run time to the claim.
+    #[diesel(sql_type = BigInt)]
+    pub waited_ms: i64,
     /// Milliseconds from the claim until it is too late to run it.
     #[diesel(sql_type = Nullable<BigInt>)]
     pub expires_in_ms: Option<i64>,

@@ -4,6 +4,9 @@
 mod enqueue;
 pub use enqueue::*;
 
+mod keys;
+pub use keys::*;
+
 mod admit;
 pub use admit::*;
 
@@ -16,17 +19,32 @@ pub use lease::*;
 mod commit;
 pub use commit::*;
 
+mod results;
+pub use results::*;
+
 mod settle;
 pub use settle::*;
 
 mod sweep;
 pub use sweep::*;
 
+mod expiry;
+pub use expiry::*;
+
 mod pause;
 pub use pause::*;
+
+mod schedule;
+pub use schedule::*;
+
+mod fire;
+pub use fire::*;
 
 mod workers;
 pub use workers::*;
 
 mod inspect;
 pub use inspect::*;
+
+mod manage;
+pub use manage::*;

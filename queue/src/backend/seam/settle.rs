@@ -50,10 +50,4 @@ pub trait SettleStatements {
     /// Puts back leases on which no handler has begun, as the caller knows, attempt given back; returns the ids that were
     /// ours.
     fn release(&mut self, schema: &Schema, fences: &[Fence]) -> QueryResult<Vec<i64>>;
-
-    /// Asks a running job to stop (`cancel_requested_at`), leaving its generation; 0 when it is not running.
-    fn request_cancel(&mut self, schema: &Schema, id: i64) -> QueryResult<usize>;
-
-    /// Ends a ready job, and with `running` also a running one, as cancelled, generation + 1; 0 when there is none.
-    fn cancel(&mut self, schema: &Schema, id: i64, running: bool, reason: &str) -> QueryResult<usize>;
 }

@@ -2,7 +2,7 @@
 
 use diesel::QueryableByName;
 use diesel::result::QueryResult;
-use diesel::sql_types::{BigInt, Integer, Text};
+use diesel::sql_types::{BigInt, Bool, Integer, Text};
 
 use crate::schema::Schema;
 
@@ -20,6 +20,9 @@ pub struct Swept {
     /// The new generation.
     #[diesel(sql_type = BigInt)]
     pub generation: i64,
+    /// Whether a handler had begun: then an attempt has failed.
+    #[diesel(sql_type = Bool)]
+    pub begun: bool,
     /// The new state: `ready`, `discarded` or `cancelled`.
     #[diesel(sql_type = Text)]
     pub state: String,

@@ -9,17 +9,25 @@ use crate::backend::{CountRow, ErrorRow, InspectStatements, JobRow};
 use crate::schema::Schema;
 use crate::sql::{Sql, bind};
 
-const JOB: &str = "
-    SELECT id, queue, kind, version, payload, state, priority, run_at AS run_at_ms, attempt, max_attempts, generation,
-        idempotency_key, created_at AS created_at_ms, cancel_requested_at IS NOT NULL AS cancel_requested,
-        NULL AS finished_at_ms, NULL AS reason
+/// The columns of a [`JobRow`] that both tables have.
+macro_rules! job_columns {
+    () => {
+        "id, queue, kind, version, payload, state, priority, run_at AS run_at_ms, attempt, max_attempts, generation,
+         idempotency_key, created_at AS created_at_ms"
+    };
+}
+
+const JOB: &str = concat!(
+    "SELECT ",
+    job_columns!(),
+    ", cancel_requested_at IS NOT NULL AS cancel_requested, NULL AS finished_at_ms, NULL AS reason
     FROM leasehold_jobs WHERE id = $1
     UNION ALL
-    SELECT id, queue, kind, version, payload, state, priority, run_at, attempt, max_attempts, generation,
-        idempotency_key, created_at, false, finished_at, reason
-    FROM leasehold_finished_jobs WHERE id = $1
-    LIMIT 1
-";
+    SELECT ",
+    job_columns!(),
+    ", false, finished_at, reason FROM leasehold_finished_jobs WHERE id = $1
+    LIMIT 1"
+);
 
 const JOB_ERRORS: &str = "
     SELECT attempt, generation, at AS at_ms, cause, error FROM leasehold_job_errors WHERE job_id = $1 ORDER BY generation
@@ -33,12 +41,12 @@ const COUNTS: &str = "
     ORDER BY 1, 2
 ";
 
-const OPEN_JOBS: &str = "
-    SELECT id, queue, kind, version, payload, state, priority, run_at AS run_at_ms, attempt, max_attempts, generation,
-        idempotency_key, created_at AS created_at_ms, cancel_requested_at IS NOT NULL AS cancel_requested,
-        NULL AS finished_at_ms, NULL AS reason
-    FROM leasehold_jobs WHERE kind = $1 ORDER BY id
-";
+const OPEN_JOBS: &str = concat!(
+    "SELECT ",
+    job_columns!(),
+    ", cancel_requested_at IS NOT NULL AS cancel_requested, NULL AS finished_at_ms, NULL AS reason
+    FROM leasehold_jobs WHERE kind = $1 ORDER BY id"
+);
 
 const MOVE_RUN_AT: &str = "
     UPDATE leasehold_jobs SET run_at = $2 + $3, scheduled = ($3 > 0 AND blocked_by IS NOT 'jobs'),

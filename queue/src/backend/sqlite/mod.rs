@@ -5,15 +5,23 @@
 //! lock was taken. The fence is named in every write all the same: an older file may have been put back, and the two
 //! backends shall read alike.
 
+#[macro_use]
+mod schedule;
 mod admit;
 mod claim;
 mod commit;
 mod connect;
 mod enqueue;
+mod expiry;
+mod fire;
+#[macro_use]
 mod inspect;
+mod keys;
 mod lease;
+mod manage;
 mod migrate;
 mod pause;
+mod results;
 mod settle;
 mod sweep;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Finish, retry, snooze, discard, cancel, release.
+//! Finish, retry, snooze, discard, release.
 
 use diesel::result::{DatabaseErrorKind, Error, QueryResult};
 use diesel::sql_types::{BigInt, Bool, Nullable, Text};
@@ -6,6 +6,7 @@ use diesel::{QueryableByName, RunQueryDsl, SqliteConnection};
 
 use super::{fences_json, json, write};
 use crate::backend::{AttemptError, End, PutBack, SettleStatements};
+use crate::inspect::State;
 use crate::lease::Fence;
 use crate::schema::Schema;
 use crate::sql::{Id, Sql, bind};
@@ -32,7 +33,7 @@ const DELETE_FINISHED: &str = "
 
 const DELETE_KEYS: &str = "
     DELETE FROM leasehold_unique_keys WHERE key IN (SELECT value->>0 FROM json_each($1))
-        AND (key, job_id) IN (SELECT value->>0, value->>1 FROM json_each($1))
+        AND (key, job_id) IN (SELECT value->>0, value->>1 FROM json_each($1)) AND states & $2 = 0
 ";
 
 const PUT_BACK: &str = "
@@ -65,29 +66,6 @@ const RELEASE: &str = "
     FROM json_each($1) AS f
     WHERE j.id = f.value->>0 AND j.generation = f.value->>1 AND j.lease_token = f.value->>2 AND j.state = 'running'
     RETURNING id
-";
-
-const REQUEST_CANCEL: &str = "
-    UPDATE leasehold_jobs SET cancel_requested_at = coalesce(cancel_requested_at, $2)
-    WHERE id = $1 AND state = 'running'
-";
-
-const COPY_CANCELLED: &str = "
-    INSERT OR REPLACE INTO leasehold_finished_jobs
-        (id, queue, kind, version, payload, priority, run_at, attempt, max_attempts, lease_token, lease_ms,
-         idempotency_key, unique_key, limit_key, limit_rank, batch_id, created_at, state, generation, reason, finished_at)
-    SELECT id, queue, kind, version, payload, priority, run_at, attempt, max_attempts, lease_token, lease_ms,
-        idempotency_key, unique_key, limit_key, limit_rank, batch_id, created_at, 'cancelled', generation + 1, $2, $3
-    FROM leasehold_jobs WHERE id = $1 AND (state = 'ready' OR $4)
-    RETURNING id, unique_key
-";
-
-/// Whoever cancels has no fence of its own, so it presents what was copied.
-const DELETE_CANCELLED: &str = "
-    DELETE FROM leasehold_jobs AS j WHERE j.id = $1 AND EXISTS (
-        SELECT 1 FROM leasehold_finished_jobs AS copy
-        WHERE copy.id = j.id AND copy.generation = j.generation + 1 AND copy.lease_token IS j.lease_token
-    )
 ";
 
 impl SettleStatements for SqliteConnection {
@@ -146,33 +124,6 @@ impl SettleStatements for SqliteConnection {
         })?;
         Ok(released.into_iter().map(|row| row.id).collect())
     }
-
-    fn request_cancel(&mut self, schema: &Schema, id: i64) -> QueryResult<usize> {
-        write(self, |conn, now| {
-            Sql(
-                schema.render(REQUEST_CANCEL),
-                (bind::<BigInt, _>(id), bind::<BigInt, _>(now)),
-            )
-            .execute(conn)
-        })
-    }
-
-    fn cancel(&mut self, schema: &Schema, id: i64, running: bool, reason: &str) -> QueryResult<usize> {
-        write(self, |conn, now| {
-            let binds = (
-                bind::<BigInt, _>(id),
-                bind::<Text, _>(reason),
-                bind::<BigInt, _>(now),
-                bind::<Bool, _>(running),
-            );
-            let moved: Vec<Moved> = Sql(schema.render(COPY_CANCELLED), binds).load(conn)?;
-            if moved.is_empty() {
-                return Ok(0);
-            }
-            let deleted = Sql(schema.render(DELETE_CANCELLED), (bind::<BigInt, _>(id),)).execute(conn)?;
-            complete_move(conn, schema, moved, deleted).map(|ids| ids.len())
-        })
-    }
 }
 
 /// How running jobs end.
@@ -184,12 +135,13 @@ pub(super) struct Ending<'a> {
     pub(super) strict: bool,
 }
 
+/// A row that was copied to the finished jobs.
 #[derive(QueryableByName)]
-struct Moved {
+pub(super) struct Moved {
     #[diesel(sql_type = BigInt)]
-    id: i64,
+    pub(super) id: i64,
     #[diesel(sql_type = Nullable<Text>)]
-    unique_key: Option<String>,
+    pub(super) unique_key: Option<String>,
 }
 
 /// Moves the rows under `fences` to the finished jobs and frees their unique keys; returns the ids that were ours. Part of
@@ -214,23 +166,18 @@ pub(super) fn move_to_finished(
         return Ok(Vec::new());
     }
     let deleted = Sql(schema.render(DELETE_FINISHED), (bind::<Text, _>(fences),)).execute(conn)?;
-    complete_move(conn, schema, moved, deleted)
+    complete_move(conn, schema, moved, ending.state, deleted)
 }
 
-/// A job must not be in both tables: the answer counts only if as many rows were deleted as were copied.
-fn complete_move(
+/// Frees the keys that jobs do not keep in the state in which they ended. A job must not be in both tables: the answer counts only if as many rows were deleted as were copied.
+pub(super) fn complete_move(
     conn: &mut SqliteConnection,
     schema: &Schema,
     moved: Vec<Moved>,
+    state: &str,
     deleted: usize,
 ) -> QueryResult<Vec<i64>> {
-    let keys: Vec<_> = moved
-        .iter()
-        .filter_map(|row| Some((row.unique_key.as_ref()?, row.id)))
-        .collect();
-    if !keys.is_empty() {
-        Sql(schema.render(DELETE_KEYS), (bind::<Text, _>(json(&keys)?),)).execute(conn)?;
-    }
+    delete_keys(conn, schema, &moved, State::parse(state).bit())?;
     let mut ids: Vec<i64> = moved.into_iter().map(|row| row.id).collect();
     ids.sort_unstable();
     ids.dedup();
@@ -242,6 +189,19 @@ fn complete_move(
         return Err(Error::DatabaseError(DatabaseErrorKind::Unknown, Box::new(message)));
     }
     Ok(ids)
+}
+
+/// Frees the unique keys that these jobs have, but for those that are kept in the state with this bit; with 0, all.
+pub(super) fn delete_keys(conn: &mut SqliteConnection, schema: &Schema, jobs: &[Moved], bit: u8) -> QueryResult<()> {
+    let keys: Vec<_> = jobs
+        .iter()
+        .filter_map(|row| Some((row.unique_key.as_ref()?, row.id)))
+        .collect();
+    if !keys.is_empty() {
+        let binds = (bind::<Text, _>(json(&keys)?), bind::<BigInt, _>(i64::from(bit)));
+        Sql(schema.render(DELETE_KEYS), binds).execute(conn)?;
+    }
+    Ok(())
 }
 
 /// Keeps a failed attempt with each of the jobs under `fences`, before they leave `running`.

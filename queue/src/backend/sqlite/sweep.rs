@@ -139,6 +139,7 @@ impl Expired {
             kind: self.kind,
             attempt: (self.attempt - given_back).max(0),
             generation: self.generation + 1,
+            begun: self.begun,
             state: self.fate,
         }
     }

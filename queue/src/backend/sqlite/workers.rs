@@ -5,8 +5,8 @@ use diesel::sql_types::{BigInt, Integer, Text};
 use diesel::{RunQueryDsl, SqliteConnection};
 use uuid::Uuid;
 
-use super::{json, write};
-use crate::backend::{WorkerRow, WorkerStatements};
+use super::{json, now_ms, served_json, write};
+use crate::backend::{DepthRow, Served, WorkerRow, WorkerStatements};
 use crate::schema::Schema;
 use crate::sql::{Sql, bind};
 
@@ -17,6 +17,18 @@ const SHOW_WORKER: &str = "
 ";
 
 const HIDE_WORKER: &str = "DELETE FROM leasehold_workers WHERE id = $1 OR heartbeat_at < $2 - 3600000";
+
+const DEPTHS: &str = "
+    SELECT queue, sum(jobs) AS ready, coalesce(max($2 - oldest), 0) AS oldest_ms FROM (
+        SELECT served.value->>0 AS queue,
+            (SELECT count(*) FROM (SELECT 1 FROM leasehold_jobs WHERE queue = served.value->>0 AND kind = served.value->>1
+                AND version = served.value->>2 AND state = 'ready' AND scheduled = 0 AND blocked_by IS NULL LIMIT $3)) AS jobs,
+            (SELECT min(run_at) FROM (SELECT run_at FROM leasehold_jobs WHERE queue = served.value->>0
+                AND kind = served.value->>1 AND version = served.value->>2 AND state = 'ready' AND scheduled = 0
+                AND blocked_by IS NULL ORDER BY priority DESC, run_at, id LIMIT $3)) AS oldest
+        FROM json_each($1) AS served
+    ) GROUP BY queue
+";
 
 impl WorkerStatements for SqliteConnection {
     fn show_worker(&mut self, schema: &Schema, worker: &WorkerRow) -> QueryResult<usize> {
@@ -42,5 +54,14 @@ impl WorkerStatements for SqliteConnection {
             )
             .execute(conn)
         })
+    }
+
+    fn depths(&mut self, schema: &Schema, serves: &[Served], at_most: i64) -> QueryResult<Vec<DepthRow>> {
+        let binds = (
+            bind::<Text, _>(served_json(serves)?),
+            bind::<BigInt, _>(now_ms()),
+            bind::<BigInt, _>(at_most),
+        );
+        Sql(schema.render(DEPTHS), binds).load(self)
     }
 }

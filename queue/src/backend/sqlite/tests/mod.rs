@@ -64,7 +64,7 @@ impl Drop for Database {
 fn new_job() -> NewJob {
     NewJob {
         queue: "default".to_owned(),
-        kind: "test",
+        kind: "test".into(),
         version: 1,
         payload: "{}".to_owned(),
         priority: 0,
@@ -73,6 +73,7 @@ fn new_job() -> NewJob {
         lease_ms: 60_000,
         idempotency_key: None,
         unique_key: None,
+        unique: crate::Unique::default(),
         expires_ms: None,
         limit_key: None,
         limit_rank: 0,
@@ -153,7 +154,7 @@ impl<'a> OneConnection<'a> {
     fn commit(
         &mut self,
         held: &Held,
-        writes: impl FnMut(&mut SqliteConnection) -> Result<(), JobError>,
+        mut writes: impl FnMut(&mut SqliteConnection) -> Result<(), JobError>,
     ) -> Result<(), JobError> {
         self.broken = false;
         Commit {
@@ -162,7 +163,7 @@ impl<'a> OneConnection<'a> {
             isolation: None,
             tries: 1,
         }
-        .run(self, writes)
+        .run(self, |tx| writes(tx).map(|()| None))
     }
 }
 

@@ -1,0 +1,2 @@
+DROP TABLE leasehold.fires;
+DROP TABLE leasehold.schedules;

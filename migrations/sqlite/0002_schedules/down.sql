@@ -1,0 +1,2 @@
+DROP TABLE leasehold_fires;
+DROP TABLE leasehold_schedules;

@@ -1,0 +1,4 @@
+DROP TABLE leasehold_job_waits;
+DROP TABLE leasehold_batches;
+DROP TABLE leasehold_job_progress;
+DROP TABLE leasehold_job_results;

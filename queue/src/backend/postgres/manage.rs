@@ -1,0 +1,271 @@
+use diesel::connection::{AnsiTransactionManager, TransactionManager};
+use diesel::result::QueryResult;
+use diesel::sql_types::{Array, BigInt, Integer, Nullable, SmallInt, Text, Uuid as SqlUuid};
+use diesel::{Connection, PgConnection, QueryableByName, RunQueryDsl};
+use uuid::Uuid;
+
+use crate::backend::{Change, Connect, JobRow, ManageStatements, Matching, RequeuedRow, RunAt};
+use crate::commit::{depth, roll_back_to};
+use crate::schema::Schema;
+use crate::sql::{Id, Sql, bind};
+
+/// The columns of both tables by which jobs are chosen, `$since` being when the age of a row begins.
+macro_rules! matching {
+    ($since:literal) => {
+        concat!(
+            "($1 IS NULL OR j.state = $1) AND ($2 IS NULL OR j.kind = $2) AND ($3 IS NULL OR j.queue = $3)
+             AND ($4 IS NULL OR j.batch_id = $4)
+             AND ($5 IS NULL OR ",
+            $since,
+            " <= pg_catalog.clock_timestamp() - $5 * INTERVAL '1 millisecond')"
+        )
+    };
+}
+
+/// Part of the text of an attempt's error; `position` knows no wildcards.
+macro_rules! failed_with {
+    () => {
+        "EXISTS (SELECT 1 FROM leasehold.job_errors AS x
+                 WHERE x.job_id = j.id AND pg_catalog.strpos(x.error, $6) > 0)"
+    };
+}
+
+const JOBS: &str = concat!(
+    "(SELECT ",
+    job_columns!(),
+    ", cancel_requested_at IS NOT NULL AS cancel_requested, NULL::bigint AS finished_at_ms, NULL::pg_catalog.text AS reason
+    FROM leasehold.jobs AS j WHERE ",
+    matching!("j.created_at"),
+    " AND ($6 IS NULL OR ",
+    failed_with!(),
+    ") AND j.id > $7 ORDER BY j.id LIMIT $8)
+    UNION ALL
+    (SELECT ",
+    job_columns!(),
+    ", false, pg_catalog.floor(extract(epoch FROM finished_at) * 1000)::bigint, reason
+    FROM leasehold.finished_jobs AS j WHERE ",
+    matching!("j.finished_at"),
+    " AND ($6 IS NULL OR pg_catalog.strpos(j.reason, $6) > 0 OR ",
+    failed_with!(),
+    ") AND j.id > $7 ORDER BY j.id LIMIT $8)
+    ORDER BY id LIMIT $8"
+);
+
+const LOCK_OPEN: &str = "
+    SELECT id, state, generation, lease_token FROM leasehold.jobs WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE
+";
+
+const REQUEST_CANCEL: &str = "
+    UPDATE leasehold.jobs AS j SET cancel_requested_at = coalesce(j.cancel_requested_at, pg_catalog.clock_timestamp())
+    FROM unnest($1, $2, $3) AS l (id, generation, lease_token)
+    WHERE j.id = ANY ($1) AND j.id = l.id AND j.generation = l.generation AND j.lease_token = l.lease_token
+      AND j.state = 'running'
+    RETURNING j.id, pg_catalog.pg_notify('leasehold_cancel', '')
+";
+
+const CANCEL: &str = concat!(
+    "WITH ended AS (
+        DELETE FROM leasehold.jobs AS j USING unnest($1, $2, $3, $4) AS l (id, generation, lease_token, state)
+        WHERE j.id = ANY ($1) AND j.id = l.id AND j.generation = l.generation
+          AND j.lease_token IS NOT DISTINCT FROM l.lease_token AND j.state = l.state
+        RETURNING j.*
+    ),
+    ",
+    freed!(many: "16"),
+    ", ",
+    moved!(state: "'cancelled'", generation: "e.generation + 1", reason: "$5"),
+    " SELECT m.id, CASE WHEN e.state = 'running' THEN pg_catalog.pg_notify('leasehold_cancel', '') END
+    FROM moved AS m CROSS JOIN LATERAL (SELECT state FROM ended WHERE ended.id = m.id) AS e"
+);
+
+// The key of a job that another one has taken since stays with that one, and so does the job among the finished ones: it
+// harms itself alone. Of two with one key the elder is first.
+const REQUEUE: &str = "
+    WITH old AS MATERIALIZED (
+        SELECT * FROM leasehold.finished_jobs
+        WHERE id = ANY ($1) AND state IN ('discarded', 'cancelled') AND generation < 9223372036854775805
+        ORDER BY id FOR NO KEY UPDATE
+    ),
+    wanted AS MATERIALIZED (
+        SELECT DISTINCT ON (unique_key) unique_key, id,
+            pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(kind || pg_catalog.chr(10) || payload::pg_catalog.text, 'UTF8')), 'hex') AS fingerprint
+        FROM old WHERE unique_key IS NOT NULL ORDER BY unique_key, id
+    ),
+    keyed AS (
+        INSERT INTO leasehold.unique_keys AS k (key, job_id, fingerprint)
+        SELECT unique_key, id, fingerprint FROM wanted ORDER BY unique_key
+        ON CONFLICT (key) DO UPDATE SET
+            job_id = excluded.job_id, fingerprint = excluded.fingerprint, states = k.states | excluded.states, expires_at = NULL
+            WHERE k.job_id = excluded.job_id OR k.expires_at <= pg_catalog.clock_timestamp()
+        RETURNING job_id
+    ),
+    back AS (
+        DELETE FROM leasehold.finished_jobs AS f USING old AS o
+        WHERE f.id = ANY (ARRAY(SELECT id FROM old)) AND f.id = o.id AND f.generation = o.generation
+          AND (o.unique_key IS NULL OR o.id = ANY (ARRAY(SELECT job_id FROM keyed)))
+        RETURNING f.*
+    ),
+    ready AS (
+        INSERT INTO leasehold.jobs (id, queue, kind, version, payload, priority, max_attempts, generation, lease_token, lease_ms,
+            idempotency_key, unique_key, limit_key, limit_rank, blocked_by, batch_id, created_at)
+        SELECT id, queue, kind, version, payload, priority, max_attempts, generation + 1, lease_token, lease_ms,
+            idempotency_key, unique_key, limit_key, limit_rank, CASE WHEN limit_key IS NOT NULL THEN 'limit' END, batch_id,
+            created_at
+        FROM back ORDER BY id
+        RETURNING id, queue
+    )
+    SELECT o.id, r.id IS NOT NULL AS requeued, CASE WHEN r.id IS NOT NULL THEN pg_catalog.pg_notify('leasehold', r.queue) END
+    FROM old AS o LEFT JOIN ready AS r ON r.id = o.id ORDER BY o.id
+";
+
+// `waits` first: what waits for other jobs looks at its run time only afterwards, and at its limit last.
+const EDIT: &str = "
+    WITH clock AS MATERIALIZED (SELECT pg_catalog.clock_timestamp() AS at),
+    given AS MATERIALIZED (
+        SELECT at, coalesce(TIMESTAMP WITH TIME ZONE 'epoch' + $4 * INTERVAL '1 millisecond', at + $5 * INTERVAL '1 millisecond') AS due
+        FROM clock
+    ),
+    edited AS (
+        UPDATE leasehold.jobs AS j SET
+            generation = j.generation + 1, priority = coalesce($3, j.priority), run_at = coalesce(given.due, j.run_at),
+            scheduled = j.blocked_by IS DISTINCT FROM 'jobs' AND coalesce(given.due, j.run_at) > given.at,
+            payload = coalesce($6::pg_catalog.json, j.payload), version = coalesce($7, j.version),
+            limit_key = CASE WHEN $6 IS NULL THEN j.limit_key ELSE $8 END,
+            blocked_by = CASE
+                WHEN j.blocked_by = 'jobs' THEN 'jobs'
+                WHEN coalesce(given.due, j.run_at) <= given.at AND $6 IS NULL AND j.limit_key IS NOT NULL THEN 'limit'
+                WHEN coalesce(given.due, j.run_at) <= given.at AND $6 IS NOT NULL AND $8 IS NOT NULL THEN 'limit' END
+        FROM given
+        WHERE j.id = $1 AND j.generation = $2 AND j.state = 'ready' AND j.generation < 9223372036854775805
+          AND ($6 IS NULL OR (j.kind = $9 AND j.unique_key IS NOT DISTINCT FROM $10))
+        RETURNING j.id, j.queue
+    )
+    SELECT id, pg_catalog.pg_notify('leasehold', queue) FROM edited
+";
+
+const PURGE: &str = "
+    WITH old AS MATERIALIZED (
+        SELECT id, unique_key FROM leasehold.finished_jobs
+        WHERE state = $1 AND finished_at <= (SELECT pg_catalog.clock_timestamp()) - $2 * INTERVAL '1 millisecond'
+        ORDER BY finished_at LIMIT $3 FOR UPDATE SKIP LOCKED
+    ),
+    errors AS (DELETE FROM leasehold.job_errors WHERE job_id = ANY (ARRAY(SELECT id FROM old))),
+    freed AS (
+        DELETE FROM leasehold.unique_keys
+        WHERE key = ANY (ARRAY(SELECT unique_key FROM old WHERE unique_key IS NOT NULL)) AND job_id = ANY (ARRAY(SELECT id FROM old))
+    )
+    DELETE FROM leasehold.finished_jobs WHERE id = ANY (ARRAY(SELECT id FROM old))
+";
+
+#[derive(QueryableByName)]
+struct Locked {
+    #[diesel(sql_type = BigInt)]
+    id: i64,
+    #[diesel(sql_type = Text)]
+    state: String,
+    #[diesel(sql_type = BigInt)]
+    generation: i64,
+    #[diesel(sql_type = Nullable<SqlUuid>)]
+    lease_token: Option<Uuid>,
+}
+
+/// Whoever cancels has no fence of its own, so it presents what it read under the lock. In two statements: one alone
+/// would look for the row as it was before the wait, and miss a job that was claimed meanwhile.
+fn under_lock(
+    conn: &mut PgConnection,
+    schema: &Schema,
+    ids: &[i64],
+    write: impl FnOnce(&mut PgConnection, &[Locked]) -> QueryResult<Vec<Id>>,
+) -> QueryResult<Vec<i64>> {
+    let work = |conn: &mut PgConnection| {
+        let rows: Vec<Locked> = Sql(schema.render(LOCK_OPEN), (bind::<Array<BigInt>, _>(ids),)).load(conn)?;
+        write(conn, &rows)
+    };
+    let written = if depth(conn)? > 0 {
+        conn.transaction(work)
+    } else {
+        conn.begin_write()?;
+        let done = work(conn).and_then(|rows| AnsiTransactionManager::commit_transaction(conn).map(|()| rows));
+        if done.is_err() {
+            roll_back_to(conn, 0);
+        }
+        done
+    };
+    Ok(written?.into_iter().map(|row| row.id).collect())
+}
+
+impl ManageStatements for PgConnection {
+    fn jobs(&mut self, schema: &Schema, matching: &Matching, after: i64, limit: i64) -> QueryResult<Vec<JobRow>> {
+        let binds = (
+            bind::<Nullable<Text>, _>(matching.state),
+            bind::<Nullable<Text>, _>(matching.kind.as_deref()),
+            bind::<Nullable<Text>, _>(matching.queue.as_deref()),
+            bind::<Nullable<BigInt>, _>(matching.batch_id),
+            bind::<Nullable<BigInt>, _>(matching.older_than_ms),
+            bind::<Nullable<Text>, _>(matching.error.as_deref()),
+            bind::<BigInt, _>(after),
+            bind::<BigInt, _>(limit),
+        );
+        Sql(schema.render(JOBS), binds).load(self)
+    }
+
+    fn request_cancel(&mut self, schema: &Schema, ids: &[i64]) -> QueryResult<Vec<i64>> {
+        under_lock(self, schema, ids, |conn, rows| {
+            let binds = (
+                bind::<Array<BigInt>, _>(rows.iter().map(|row| row.id).collect::<Vec<_>>()),
+                bind::<Array<BigInt>, _>(rows.iter().map(|row| row.generation).collect::<Vec<_>>()),
+                bind::<Array<Nullable<SqlUuid>>, _>(rows.iter().map(|row| row.lease_token).collect::<Vec<_>>()),
+            );
+            Sql(schema.render(REQUEST_CANCEL), binds).load(conn)
+        })
+    }
+
+    fn cancel(&mut self, schema: &Schema, ids: &[i64], running: bool, reason: &str) -> QueryResult<Vec<i64>> {
+        under_lock(self, schema, ids, |conn, rows| {
+            let rows: Vec<&Locked> = rows.iter().filter(|row| running || row.state == "ready").collect();
+            let binds = (
+                bind::<Array<BigInt>, _>(rows.iter().map(|row| row.id).collect::<Vec<_>>()),
+                bind::<Array<BigInt>, _>(rows.iter().map(|row| row.generation).collect::<Vec<_>>()),
+                bind::<Array<Nullable<SqlUuid>>, _>(rows.iter().map(|row| row.lease_token).collect::<Vec<_>>()),
+                bind::<Array<Text>, _>(rows.iter().map(|row| row.state.as_str()).collect::<Vec<_>>()),
+                bind::<Text, _>(reason),
+            );
+            Sql(schema.render(CANCEL), binds).load(conn)
+        })
+    }
+
+    fn requeue(&mut self, schema: &Schema, ids: &[i64]) -> QueryResult<Vec<RequeuedRow>> {
+        Sql(schema.render(REQUEUE), (bind::<Array<BigInt>, _>(ids),)).load(self)
+    }
+
+    fn edit(&mut self, schema: &Schema, id: i64, generation: i64, change: &Change) -> QueryResult<usize> {
+        let payload = change.payload.as_ref();
+        let (at_ms, after_ms) = match change.run_at {
+            Some(RunAt::At(ms)) => (Some(ms), None),
+            Some(RunAt::After(ms)) => (None, Some(ms)),
+            None => (None, None),
+        };
+        let binds = (
+            bind::<BigInt, _>(id),
+            bind::<BigInt, _>(generation),
+            bind::<Nullable<SmallInt>, _>(change.priority),
+            bind::<Nullable<BigInt>, _>(at_ms),
+            bind::<Nullable<BigInt>, _>(after_ms),
+            bind::<Nullable<Text>, _>(payload.map(|new| new.payload.as_str())),
+            bind::<Nullable<Integer>, _>(payload.map(|new| new.version)),
+            bind::<Nullable<Text>, _>(payload.and_then(|new| new.limit_key.as_deref())),
+            bind::<Nullable<Text>, _>(payload.map(|new| new.kind)),
+            bind::<Nullable<Text>, _>(payload.and_then(|new| new.unique_key.as_deref())),
+        );
+        Sql(schema.render(EDIT), binds).execute(self)
+    }
+
+    fn purge(&mut self, schema: &Schema, state: &str, older_than_ms: i64, limit: i64) -> QueryResult<usize> {
+        let binds = (
+            bind::<Text, _>(state),
+            bind::<BigInt, _>(older_than_ms),
+            bind::<BigInt, _>(limit),
+        );
+        Sql(schema.render(PURGE), binds).execute(self)
+    }
+}

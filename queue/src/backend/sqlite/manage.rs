@@ -1,0 +1,264 @@
+//! What people do to jobs by hand.
+
+use std::collections::HashSet;
+
+use diesel::result::QueryResult;
+use diesel::sql_types::{BigInt, Bool, Integer, Nullable, Text};
+use diesel::{QueryableByName, RunQueryDsl, SqliteConnection};
+
+use super::settle::{Moved, complete_move};
+use super::{json, now_ms, write};
+use crate::backend::{Change, JobRow, ManageStatements, Matching, RequeuedRow, RunAt};
+use crate::schema::Schema;
+use crate::sql::{Id, Sql, bind};
+
+/// The columns of both tables by which jobs are chosen, `$since` being when the age of a row begins.
+macro_rules! matching {
+    ($since:literal) => {
+        concat!(
+            "($1 IS NULL OR j.state = $1) AND ($2 IS NULL OR j.kind = $2) AND ($3 IS NULL OR j.queue = $3)
+             AND ($4 IS NULL OR j.batch_id = $4) AND ($5 IS NULL OR ",
+            $since,
+            " <= $9 - $5)"
+        )
+    };
+}
+
+/// A part of the text of an attempt's error; `instr` knows no wildcards.
+macro_rules! failed_with {
+    () => {
+        "EXISTS (SELECT 1 FROM leasehold_job_errors AS x WHERE x.job_id = j.id AND instr(x.error, $6) > 0)"
+    };
+}
+
+const JOBS: &str = concat!(
+    "SELECT * FROM (SELECT ",
+    job_columns!(),
+    ", cancel_requested_at IS NOT NULL AS cancel_requested, NULL AS finished_at_ms, NULL AS reason
+    FROM leasehold_jobs AS j WHERE ",
+    matching!("j.created_at"),
+    " AND ($6 IS NULL OR ",
+    failed_with!(),
+    ") AND j.id > $7 ORDER BY j.id LIMIT $8)
+    UNION ALL
+    SELECT * FROM (SELECT ",
+    job_columns!(),
+    ", false, finished_at, reason
+    FROM leasehold_finished_jobs AS j WHERE ",
+    matching!("j.finished_at"),
+    " AND ($6 IS NULL OR instr(j.reason, $6) > 0 OR ",
+    failed_with!(),
+    ") AND j.id > $7 ORDER BY j.id LIMIT $8)
+    ORDER BY id LIMIT $8"
+);
+
+const REQUEST_CANCEL: &str = "
+    UPDATE leasehold_jobs SET cancel_requested_at = coalesce(cancel_requested_at, $2)
+    WHERE id IN (SELECT value FROM json_each($1)) AND state = 'running'
+    RETURNING id
+";
+
+const COPY_CANCELLED: &str = "
+    INSERT OR REPLACE INTO leasehold_finished_jobs
+        (id, queue, kind, version, payload, priority, run_at, attempt, max_attempts, lease_token, lease_ms,
+         idempotency_key, unique_key, limit_key, limit_rank, batch_id, created_at, state, generation, reason, finished_at)
+    SELECT id, queue, kind, version, payload, priority, run_at, attempt, max_attempts, lease_token, lease_ms,
+        idempotency_key, unique_key, limit_key, limit_rank, batch_id, created_at, 'cancelled', generation + 1, $2, $3
+    FROM leasehold_jobs WHERE id IN (SELECT value FROM json_each($1)) AND (state = 'ready' OR $4)
+    RETURNING id, unique_key
+";
+
+/// Whoever cancels has no fence of its own, so it presents what was copied.
+const DELETE_CANCELLED: &str = "
+    DELETE FROM leasehold_jobs AS j WHERE j.id IN (SELECT value FROM json_each($1)) AND EXISTS (
+        SELECT 1 FROM leasehold_finished_jobs AS copy
+        WHERE copy.id = j.id AND copy.generation = j.generation + 1 AND copy.lease_token IS j.lease_token
+    )
+";
+
+const FINISHED: &str = "
+    SELECT id, kind, payload, unique_key FROM leasehold_finished_jobs
+    WHERE id IN (SELECT value FROM json_each($1)) AND state IN ('discarded', 'cancelled')
+        AND generation < 9223372036854775805
+    ORDER BY id
+";
+
+/// The key of a job that another one has taken since stays with that one. Of two with one key the elder is first.
+const TAKE_KEY_AGAIN: &str = "
+    INSERT INTO leasehold_unique_keys AS k (key, job_id, fingerprint) VALUES ($1, $2, $3)
+    ON CONFLICT (key) DO UPDATE SET
+        job_id = excluded.job_id, fingerprint = excluded.fingerprint, states = k.states | excluded.states, expires_at = NULL
+        WHERE k.job_id = excluded.job_id OR k.expires_at <= $4
+";
+
+const COPY_BACK: &str = "
+    INSERT INTO leasehold_jobs (id, queue, kind, version, payload, priority, run_at, max_attempts, generation, lease_token,
+        lease_ms, idempotency_key, unique_key, limit_key, limit_rank, blocked_by, batch_id, created_at)
+    SELECT id, queue, kind, version, payload, priority, $2, max_attempts, generation + 1, lease_token,
+        lease_ms, idempotency_key, unique_key, limit_key, limit_rank, CASE WHEN limit_key IS NOT NULL THEN 'limit' END,
+        batch_id, created_at
+    FROM leasehold_finished_jobs WHERE id IN (SELECT value FROM json_each($1)) ORDER BY id
+";
+
+const DELETE_REQUEUED: &str = "DELETE FROM leasehold_finished_jobs WHERE id IN (SELECT value FROM json_each($1))";
+
+/// What waits for other jobs looks at its run time only afterwards, and at its limit last.
+const EDIT: &str = "
+    UPDATE leasehold_jobs SET
+        generation = generation + 1, priority = coalesce($3, priority), run_at = coalesce($4, run_at),
+        scheduled = (blocked_by IS NOT 'jobs' AND coalesce($4, run_at) > $5),
+        payload = coalesce($6, payload), version = coalesce($7, version),
+        limit_key = CASE WHEN $6 IS NULL THEN limit_key ELSE $8 END,
+        blocked_by = CASE
+            WHEN blocked_by = 'jobs' THEN 'jobs'
+            WHEN coalesce($4, run_at) <= $5 AND $6 IS NULL AND limit_key IS NOT NULL THEN 'limit'
+            WHEN coalesce($4, run_at) <= $5 AND $6 IS NOT NULL AND $8 IS NOT NULL THEN 'limit' END
+    WHERE id = $1 AND generation = $2 AND state = 'ready' AND generation < 9223372036854775805
+        AND ($6 IS NULL OR (kind = $9 AND unique_key IS $10))
+";
+
+const OLD: &str = "
+    SELECT id, unique_key FROM leasehold_finished_jobs WHERE state = $1 AND finished_at <= $2 ORDER BY finished_at LIMIT $3
+";
+
+const PURGE_ERRORS: &str = "DELETE FROM leasehold_job_errors WHERE job_id IN (SELECT value FROM json_each($1))";
+
+const PURGE: &str = "DELETE FROM leasehold_finished_jobs WHERE id IN (SELECT value FROM json_each($1)) AND state = $2";
+
+#[derive(QueryableByName)]
+struct Finished {
+    #[diesel(sql_type = BigInt)]
+    id: i64,
+    #[diesel(sql_type = Text)]
+    kind: String,
+    #[diesel(sql_type = Text)]
+    payload: String,
+    #[diesel(sql_type = Nullable<Text>)]
+    unique_key: Option<String>,
+}
+
+impl ManageStatements for SqliteConnection {
+    fn jobs(&mut self, schema: &Schema, matching: &Matching, after: i64, limit: i64) -> QueryResult<Vec<JobRow>> {
+        let binds = (
+            bind::<Nullable<Text>, _>(matching.state),
+            bind::<Nullable<Text>, _>(matching.kind.as_deref()),
+            bind::<Nullable<Text>, _>(matching.queue.as_deref()),
+            bind::<Nullable<BigInt>, _>(matching.batch_id),
+            bind::<Nullable<BigInt>, _>(matching.older_than_ms),
+            bind::<Nullable<Text>, _>(matching.error.as_deref()),
+            bind::<BigInt, _>(after),
+            bind::<BigInt, _>(limit),
+            bind::<BigInt, _>(now_ms()),
+        );
+        Sql(schema.render(JOBS), binds).load(self)
+    }
+
+    fn request_cancel(&mut self, schema: &Schema, ids: &[i64]) -> QueryResult<Vec<i64>> {
+        let ids = json(ids)?;
+        let asked: Vec<Id> = write(self, |conn, now| {
+            let binds = (bind::<Text, _>(&ids), bind::<BigInt, _>(now));
+            Sql(schema.render(REQUEST_CANCEL), binds).load(conn)
+        })?;
+        Ok(asked.into_iter().map(|row| row.id).collect())
+    }
+
+    fn cancel(&mut self, schema: &Schema, ids: &[i64], running: bool, reason: &str) -> QueryResult<Vec<i64>> {
+        let ids = json(ids)?;
+        write(self, |conn, now| {
+            let binds = (
+                bind::<Text, _>(&ids),
+                bind::<Text, _>(reason),
+                bind::<BigInt, _>(now),
+                bind::<Bool, _>(running),
+            );
+            let moved: Vec<Moved> = Sql(schema.render(COPY_CANCELLED), binds).load(conn)?;
+            if moved.is_empty() {
+                return Ok(Vec::new());
+            }
+            let copied = json(&moved.iter().map(|row| row.id).collect::<Vec<_>>())?;
+            let deleted = Sql(schema.render(DELETE_CANCELLED), (bind::<Text, _>(copied),)).execute(conn)?;
+            complete_move(conn, schema, moved, "cancelled", deleted)
+        })
+    }
+
+    fn requeue(&mut self, schema: &Schema, ids: &[i64]) -> QueryResult<Vec<RequeuedRow>> {
+        let ids = json(ids)?;
+        write(self, |conn, now| {
+            let found: Vec<Finished> = Sql(schema.render(FINISHED), (bind::<Text, _>(&ids),)).load(conn)?;
+            let mut rows = Vec::with_capacity(found.len());
+            let mut taken = HashSet::new();
+            for job in found {
+                let requeued = match &job.unique_key {
+                    Some(key) => taken.insert(key.clone()) && take_key_again(conn, schema, key, &job, now)?,
+                    None => true,
+                };
+                rows.push(RequeuedRow { id: job.id, requeued });
+            }
+            let back = json(
+                &rows
+                    .iter()
+                    .filter(|row| row.requeued)
+                    .map(|row| row.id)
+                    .collect::<Vec<_>>(),
+            )?;
+            let binds = (bind::<Text, _>(&back), bind::<BigInt, _>(now));
+            Sql(schema.render(COPY_BACK), binds).execute(conn)?;
+            Sql(schema.render(DELETE_REQUEUED), (bind::<Text, _>(&back),)).execute(conn)?;
+            Ok(rows)
+        })
+    }
+
+    fn edit(&mut self, schema: &Schema, id: i64, generation: i64, change: &Change) -> QueryResult<usize> {
+        let payload = change.payload.as_ref();
+        write(self, |conn, now| {
+            let run_at = change.run_at.map(|run_at| match run_at {
+                RunAt::At(ms) => ms,
+                RunAt::After(ms) => now.saturating_add(ms),
+            });
+            let binds = (
+                bind::<BigInt, _>(id),
+                bind::<BigInt, _>(generation),
+                bind::<Nullable<Integer>, _>(change.priority.map(i32::from)),
+                bind::<Nullable<BigInt>, _>(run_at),
+                bind::<BigInt, _>(now),
+                bind::<Nullable<Text>, _>(payload.map(|new| new.payload.as_str())),
+                bind::<Nullable<Integer>, _>(payload.map(|new| new.version)),
+                bind::<Nullable<Text>, _>(payload.and_then(|new| new.limit_key.as_deref())),
+                bind::<Nullable<Text>, _>(payload.map(|new| new.kind)),
+                bind::<Nullable<Text>, _>(payload.and_then(|new| new.unique_key.as_deref())),
+            );
+            Sql(schema.render(EDIT), binds).execute(conn)
+        })
+    }
+
+    fn purge(&mut self, schema: &Schema, state: &str, older_than_ms: i64, limit: i64) -> QueryResult<usize> {
+        write(self, |conn, now| {
+            let binds = (
+                bind::<Text, _>(state),
+                bind::<BigInt, _>(now.saturating_sub(older_than_ms)),
+                bind::<BigInt, _>(limit),
+            );
+            let old: Vec<Moved> = Sql(schema.render(OLD), binds).load(conn)?;
+            let ids = json(&old.iter().map(|row| row.id).collect::<Vec<_>>())?;
+            Sql(schema.render(PURGE_ERRORS), (bind::<Text, _>(&ids),)).execute(conn)?;
+            super::settle::delete_keys(conn, schema, &old, 0)?;
+            Sql(schema.render(PURGE), (bind::<Text, _>(&ids), bind::<Text, _>(state))).execute(conn)
+        })
+    }
+}
+
+fn take_key_again(
+    conn: &mut SqliteConnection,
+    schema: &Schema,
+    key: &str,
+    job: &Finished,
+    now: i64,
+) -> QueryResult<bool> {
+    let binds = (
+        bind::<Text, _>(key),
+        bind::<BigInt, _>(job.id),
+        bind::<Text, _>(crate::enqueue::fingerprint(&job.kind, &job.payload)),
+        bind::<BigInt, _>(now),
+    );
+    Ok(Sql(schema.render(TAKE_KEY_AGAIN), binds).execute(conn)? == 1)
+}

@@ -1,0 +1,150 @@
+//! Edit: what a job that does not run will do, changed by hand.
+
+use std::time::{Duration, SystemTime};
+
+use diesel::result::Error;
+
+use crate::backend::{AsBackend, Change, CommitStatements, ManageStatements, NewPayload};
+use crate::enqueue::{self, EnqueueError, EnqueueOptions};
+use crate::inspect::State;
+use crate::job::Job;
+use crate::migrate::Migrate;
+use crate::schema::Schema;
+
+/// What changes in a job; see [`edit()`].
+///
+/// ```
+/// use std::time::Duration;
+/// use leasehold::manage::Edit;
+///
+/// let sooner = Edit::new().priority(5).delay(Duration::ZERO);
+/// # let _ = sooner;
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Edit {
+    options: EnqueueOptions,
+    payload: Option<NewPayload>,
+}
+
+/// Why a job was not edited.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EditError {
+    /// There is no such job; it may have been purged.
+    #[error("there is no job {id}: it may have been purged")]
+    Missing {
+        /// The id.
+        id: i64,
+    },
+    /// The job runs, or has ended.
+    #[error("job {id} is {state}: only ready jobs are edited")]
+    State {
+        /// The id.
+        id: i64,
+        /// Its state.
+        state: State,
+    },
+    /// Somebody changed or claimed the job since.
+    #[error("job {id} has generation {current} now: read it again, and decide again")]
+    Conflict {
+        /// The id.
+        id: i64,
+        /// Its generation now.
+        current: i64,
+    },
+    /// The new payload belongs to another kind, or gives the job another unique key.
+    #[error("the payload gives job {id} another kind or unique key: cancel the job and enqueue another")]
+    Identity {
+        /// The id.
+        id: i64,
+    },
+    /// The new payload or run time cannot be stored.
+    #[error(transparent)]
+    Value(#[from] EnqueueError),
+    /// The database's error.
+    #[error(transparent)]
+    Database(#[from] Error),
+}
+
+impl Edit {
+    /// Changes nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Another priority. Among jobs that wait for a limit the place stays as it is.
+    #[must_use]
+    pub fn priority(mut self, priority: i16) -> Self {
+        self.options = self.options.priority(priority);
+        self
+    }
+
+    /// To run so long from now; zero is as soon as it can.
+    #[must_use]
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.options = self.options.delay(delay);
+        self
+    }
+
+    /// To run at a time.
+    #[must_use]
+    pub fn run_at(mut self, at: SystemTime) -> Self {
+        self.options = self.options.run_at(at);
+        self
+    }
+
+    /// Another payload, of the same kind and with the same unique key.
+    ///
+    /// # Errors
+    ///
+    /// [`EnqueueError`] for a payload that cannot be stored.
+    pub fn payload<J: Job>(mut self, job: &J) -> Result<Self, EnqueueError> {
+        let row = enqueue::new_job(job, &EnqueueOptions::new())?;
+        self.payload = Some(NewPayload {
+            kind: J::KIND,
+            version: row.version,
+            payload: row.payload,
+            unique_key: row.unique_key,
+            limit_key: row.limit_key,
+        });
+        Ok(self)
+    }
+}
+
+/// Edits a ready job that still has the generation that the caller has seen; returns its new generation. A job that waits
+/// for its next attempt is ready, too.
+///
+/// # Errors
+///
+/// [`EditError`]; nothing is changed then.
+pub fn edit(
+    conn: &mut impl AsBackend,
+    schema: &Schema,
+    id: i64,
+    generation: i64,
+    edit: &Edit,
+) -> Result<i64, EditError> {
+    let conn = conn.as_backend();
+    let change = Change {
+        priority: edit.options.chosen_priority(),
+        run_at: edit.options.chosen_run_at()?,
+        payload: edit.payload.clone(),
+    };
+    if conn.patiently(|conn| conn.edit(schema, id, generation, &change))?? == 1 {
+        crate::wake::wake_local();
+        return Ok(generation + 1);
+    }
+    Err(match conn.ownership(schema, id)? {
+        None => EditError::Missing { id },
+        Some(row) if row.state != "ready" => EditError::State {
+            id,
+            state: State::parse(&row.state),
+        },
+        Some(row) if row.generation != generation => EditError::Conflict {
+            id,
+            current: row.generation,
+        },
+        Some(_) => EditError::Identity { id },
+    })
+}

@@ -1,0 +1,112 @@
+//! Purge: finished jobs are removed after their time.
+
+use std::time::Duration;
+
+use diesel::result::QueryResult;
+
+use crate::backend::{AsBackend, ManageStatements};
+use crate::inspect::State;
+use crate::migrate::Migrate;
+use crate::schema::Schema;
+use crate::settle::millis;
+
+/// Rows in one transaction.
+pub(crate) const CHUNK: i64 = 1000;
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// How long finished jobs are kept; workers remove them afterwards, a thousand in a statement.
+///
+/// By default completed and cancelled jobs are kept for a week, and discarded ones for 90 days.
+///
+/// ```
+/// use std::time::Duration;
+/// use leasehold::manage::Retention;
+///
+/// let retention = Retention::default().completed(Duration::from_secs(3600)).keep_discarded();
+/// # let _ = retention;
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention {
+    completed: Option<Duration>,
+    cancelled: Option<Duration>,
+    discarded: Option<Duration>,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self {
+            completed: Some(7 * DAY),
+            cancelled: Some(7 * DAY),
+            discarded: Some(90 * DAY),
+        }
+    }
+}
+
+impl Retention {
+    /// Nothing is removed.
+    #[must_use]
+    pub fn keep_all() -> Self {
+        Self {
+            completed: None,
+            cancelled: None,
+            discarded: None,
+        }
+    }
+
+    /// Keeps completed jobs for so long after their end.
+    #[must_use]
+    pub fn completed(mut self, keep: Duration) -> Self {
+        self.completed = Some(keep);
+        self
+    }
+
+    /// Keeps cancelled jobs for so long after their end.
+    #[must_use]
+    pub fn cancelled(mut self, keep: Duration) -> Self {
+        self.cancelled = Some(keep);
+        self
+    }
+
+    /// Keeps discarded jobs for so long after their end.
+    #[must_use]
+    pub fn discarded(mut self, keep: Duration) -> Self {
+        self.discarded = Some(keep);
+        self
+    }
+
+    /// Keeps discarded jobs until somebody purges or requeues them.
+    #[must_use]
+    pub fn keep_discarded(mut self) -> Self {
+        self.discarded = None;
+        self
+    }
+
+    /// How long jobs that ended in each state are kept; those that are kept for ever are not in here.
+    pub(crate) fn limits(&self) -> impl Iterator<Item = (State, Duration)> + use<> {
+        let all = [
+            (State::Completed, self.completed),
+            (State::Cancelled, self.cancelled),
+            (State::Discarded, self.discarded),
+        ];
+        all.into_iter().filter_map(|(state, keep)| Some((state, keep?)))
+    }
+}
+
+/// Removes all jobs that ended in `state` at least `older_than` ago, with their errors and keys; returns how many.
+///
+/// # Errors
+///
+/// The database's; what was removed before stays removed, unless the caller's transaction is open.
+pub fn purge(conn: &mut impl AsBackend, schema: &Schema, state: State, older_than: Duration) -> QueryResult<u64> {
+    conn.as_backend().patiently(|conn| {
+        let mut purged = 0;
+        loop {
+            let rows = conn.purge(schema, state.as_str(), millis(older_than), CHUNK)?;
+            purged += u64::try_from(rows).unwrap_or_default();
+            if rows == 0 {
+                return Ok(purged);
+            }
+        }
+    })?
+}
