@@ -224,6 +224,12 @@ pub use batch::Batch;
 mod workflow;
 pub use workflow::{EnqueuedWorkflow, Step, Workflow, WorkflowError};
 
+mod limit;
+pub use limit::Limit;
+
+#[allow(missing_docs, reason = "for the runtime and the project's own tests")]
+mod admit;
+
 mod wake;
 
 #[allow(missing_docs, reason = "for the runtime and the project's own tests")]

@@ -15,6 +15,7 @@ mod claim;
 mod fence;
 mod found;
 mod lease;
+mod limits;
 mod manage;
 mod pause;
 

@@ -33,6 +33,8 @@ fn claim<C: Backend>(conn: &mut C) -> QueryResult<Vec<Fence>> {
         lease_token: uuid::Uuid::new_v4(),
         worker: uuid::Uuid::new_v4(),
         begun: true,
+        counted: &[],
+        oldest: false,
     };
     let rows = conn.claim(&Schema::default(), &request)?;
     let fence = |row: &ClaimedRow| Fence {

@@ -18,6 +18,8 @@ use crate::schema::Schema;
 const SWEEP_LIMIT: i64 = 500;
 /// How long it may take one by one: the heartbeat shares the connection.
 const ONE_BY_ONE: Duration = Duration::from_secs(1);
+/// Counted starts at the most that are removed in one round.
+const STARTS_LIMIT: i64 = 5000;
 const SHOW_EVERY: Duration = Duration::from_secs(10);
 /// How long records of fires are kept: 30 days.
 const KEEP_FIRES_MS: i64 = 30 * 24 * 3600 * 1000;
@@ -40,6 +42,9 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) {
             show_depths(shared);
         }
         purges.run(shared);
+        if !shared.counted.is_empty() {
+            let _ = briefly(shared, |conn| conn.sweep_starts(&shared.schema, STARTS_LIMIT));
+        }
         // Both, whatever the first one finds.
         let full = sweep(shared) | discard_expired(shared);
         let wait = spread(if full {
