@@ -29,5 +29,6 @@ mod start;
 mod sweep;
 mod threads;
 mod timeout;
+mod versions;
 mod wait;
 mod wake_up;
