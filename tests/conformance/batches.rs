@@ -409,7 +409,7 @@ conformance!(
         assert_eq!(called.len(), 210);
         assert_eq!(
             db.integer("SELECT count(*) FROM leasehold.batches WHERE finished_at IS NULL"),
-            50
+            20
         );
     }
 );
