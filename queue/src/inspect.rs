@@ -66,6 +66,17 @@ impl State {
         }
     }
 
+    /// As a unique key's states add up.
+    pub(crate) const fn bit(self) -> u8 {
+        match self {
+            Self::Ready => 1,
+            Self::Running => 2,
+            Self::Completed => 4,
+            Self::Discarded => 8,
+            Self::Cancelled => 16,
+        }
+    }
+
     /// As the tables spell it.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -39,10 +39,11 @@
 //! | To | look at |
 //! | --- | --- |
 //! | create the tables | [`migrate()`], [`migrate::Migrations`], [`Schema`] |
-//! | define a job | [`Job`] and its derive, [`Backoff`] |
+//! | define a job | [`Job`] and its derive, [`Backoff`], [`Unique`], [`OnConflict`] |
 //! | enqueue it | [`Job::enqueue`], [`EnqueueOptions`], [`Enqueued`], [`EnqueueError`] |
 //! | run it | [`Handler`], [`LeaseGuard`], [`Receipt`], [`Outcome`], [`JobError`], [`Refusal`], [`LeaseWatch`] |
 //! | run many | [`Worker`], [`Running`], [`ShutdownReport`], [`Summary`], [`Progress`] |
+//! | enqueue at given times | [`schedule`], [`Worker::schedule`] |
 //! | see what happens | [`Hooks`], [`Counts`], [`JobInfo`], [`inspect`] |
 //! | run many as one, or one after others | [`Batch`], [`batch`](mod@batch), [`Workflow`], [`Step`] |
 //! | get results and progress | [`LeaseGuard::commit_with`], [`LeaseGuard::progress`], [`inspect::result`](fn@inspect::result), [`inspect::wait_for`] |
@@ -164,6 +165,11 @@
 //! # }
 //! ```
 //!
+//! # Schedule
+//!
+//! A cron text in a time zone, stated by the kind (`schedule(cron = "0 3 * * *")`) or given to a worker or, at run time,
+//! to the database: [`schedule`] has them, with the rules for missed times and changed clocks.
+//!
 //! # Look
 //!
 //! Each event is one line of the `log` crate and a call of [`Hooks`]; how jobs ended is counted in [`Counts`]. [`inspect`] shows jobs with
@@ -184,6 +190,7 @@
 //! - `sqlite` (default): runs on `diesel::SqliteConnection`; SQLite itself is compiled in.
 //! - `postgres`: runs on `diesel::PgConnection`, with the system's libpq.
 //! - `postgres-bundled`: the same with libpq compiled in, which speaks no TLS.
+//! - `schedules` (default): [`schedule`], with the rules of the time zones compiled in.
 //! - `progress`: [`Worker::progress_bar`].
 //! - `metrics`: counters, histograms and gauges; see [`metrics`].
 //! - `signals`: [`Worker::stop_on_signals`] and [`Running::run_until_signalled`].
@@ -207,7 +214,7 @@ pub mod migrate;
 pub use migrate::migrate;
 
 mod job;
-pub use job::{Backoff, Job};
+pub use job::{Backoff, Job, OnConflict, Unique};
 pub use leasehold_derive::Job;
 
 mod enqueue;
@@ -291,6 +298,9 @@ mod guide {
     struct Manage;
     #[doc = include_str!("../../docs/guide/results.md")]
     struct Results;
+    #[cfg(feature = "schedules")]
+    #[doc = include_str!("../../docs/guide/schedules.md")]
+    struct Schedules;
     #[doc = include_str!("../../docs/guide/workflows.md")]
     struct Workflows;
 }

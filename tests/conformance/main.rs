@@ -5,6 +5,7 @@
 
 mod support;
 
+mod conflict;
 mod enqueue;
 mod idempotency;
 mod payload;

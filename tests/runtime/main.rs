@@ -17,6 +17,7 @@ mod prefetch;
 mod races;
 mod retention;
 mod retries;
+mod schedules;
 mod shutdown;
 mod signals;
 #[cfg(feature = "sqlite")]

@@ -35,6 +35,7 @@ pub trait Backend:
     + 'static
     + Connect
     + EnqueueStatements
+    + KeyStatements
     + ClaimStatements
     + LeaseStatements
     + CommitStatements

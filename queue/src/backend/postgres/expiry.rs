@@ -26,7 +26,7 @@ const DISCARD_EXPIRED: &str = concat!(
         RETURNING j.*
     ),
     ",
-    freed!(many),
+    freed!(many: "8"),
     ", ",
     moved!(state: "'discarded'", generation: "e.generation + 1", reason: "'expired'"),
     " SELECT id, queue, kind, attempt, generation, state, false AS begun FROM moved"

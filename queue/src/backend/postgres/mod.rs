@@ -28,6 +28,7 @@ mod expiry;
 mod fire;
 #[macro_use]
 mod inspect;
+mod keys;
 mod lease;
 mod manage;
 mod migrate;

@@ -4,6 +4,9 @@
 mod enqueue;
 pub use enqueue::*;
 
+mod keys;
+pub use keys::*;
+
 mod claim;
 pub use claim::*;
 

@@ -77,7 +77,7 @@ fn discard(conn: &mut SqliteConnection, schema: &Schema, limit: i64, only: Optio
         let ids: Vec<i64> = copied.iter().map(|row| row.job.id).collect();
         let deleted = Sql(schema.render(DELETE_EXPIRED), (bind::<Text, _>(json(&ids)?),)).execute(conn)?;
         let (jobs, moved) = copied.into_iter().map(Discarded::split).unzip();
-        complete_move(conn, schema, moved, deleted)?;
+        complete_move(conn, schema, moved, "discarded", deleted)?;
         Ok(jobs)
     })
 }
