@@ -143,13 +143,22 @@ const EDIT: &str = "
     SELECT id, pg_catalog.pg_notify('leasehold', queue) FROM edited
 ";
 
+// What an unfinished batch counts, and what decides whether a waiting job may run, is kept.
 const PURGE: &str = "
     WITH old AS MATERIALIZED (
-        SELECT id, unique_key FROM leasehold.finished_jobs
-        WHERE state = $1 AND finished_at <= (SELECT pg_catalog.clock_timestamp()) - $2 * INTERVAL '1 millisecond'
-        ORDER BY finished_at LIMIT $3 FOR UPDATE SKIP LOCKED
+        SELECT f.id, f.unique_key FROM leasehold.finished_jobs AS f
+        WHERE f.state = $1 AND f.finished_at <= (SELECT pg_catalog.clock_timestamp()) - $2 * INTERVAL '1 millisecond'
+          AND (SELECT b.finished_at IS NULL FROM leasehold.batches AS b WHERE b.id = f.batch_id) IS NOT TRUE
+          AND (
+            SELECT 1 FROM leasehold.job_waits AS w
+            WHERE w.on_job_id = f.id AND (SELECT 1 FROM leasehold.jobs AS j WHERE j.id = w.job_id) IS NOT NULL LIMIT 1
+          ) IS NULL
+        ORDER BY f.finished_at LIMIT $3 FOR UPDATE OF f SKIP LOCKED
     ),
     errors AS (DELETE FROM leasehold.job_errors WHERE job_id = ANY (ARRAY(SELECT id FROM old))),
+    results AS (DELETE FROM leasehold.job_results WHERE job_id = ANY (ARRAY(SELECT id FROM old))),
+    progress AS (DELETE FROM leasehold.job_progress WHERE job_id = ANY (ARRAY(SELECT id FROM old))),
+    waits AS (DELETE FROM leasehold.job_waits WHERE job_id = ANY (ARRAY(SELECT id FROM old))),
     freed AS (
         DELETE FROM leasehold.unique_keys
         WHERE key = ANY (ARRAY(SELECT unique_key FROM old WHERE unique_key IS NOT NULL)) AND job_id = ANY (ARRAY(SELECT id FROM old))

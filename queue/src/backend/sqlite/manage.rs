@@ -117,11 +117,24 @@ const EDIT: &str = "
         AND ($6 IS NULL OR (kind = $9 AND unique_key IS $10))
 ";
 
+/// What an unfinished batch counts, and what decides whether a waiting job may run, is kept.
 const OLD: &str = "
-    SELECT id, unique_key FROM leasehold_finished_jobs WHERE state = $1 AND finished_at <= $2 ORDER BY finished_at LIMIT $3
+    SELECT f.id, f.unique_key FROM leasehold_finished_jobs AS f WHERE f.state = $1 AND f.finished_at <= $2
+        AND NOT EXISTS (SELECT 1 FROM leasehold_batches AS b WHERE b.id = f.batch_id AND b.finished_at IS NULL)
+        AND NOT EXISTS (
+            SELECT 1 FROM leasehold_job_waits AS w
+            WHERE w.on_job_id = f.id AND EXISTS (SELECT 1 FROM leasehold_jobs AS j WHERE j.id = w.job_id)
+        )
+    ORDER BY f.finished_at LIMIT $3
 ";
 
 const PURGE_ERRORS: &str = "DELETE FROM leasehold_job_errors WHERE job_id IN (SELECT value FROM json_each($1))";
+
+const PURGE_RESULTS: &str = "DELETE FROM leasehold_job_results WHERE job_id IN (SELECT value FROM json_each($1))";
+
+const PURGE_PROGRESS: &str = "DELETE FROM leasehold_job_progress WHERE job_id IN (SELECT value FROM json_each($1))";
+
+const PURGE_WAITS: &str = "DELETE FROM leasehold_job_waits WHERE job_id IN (SELECT value FROM json_each($1))";
 
 const PURGE: &str = "DELETE FROM leasehold_finished_jobs WHERE id IN (SELECT value FROM json_each($1)) AND state = $2";
 
@@ -240,7 +253,9 @@ impl ManageStatements for SqliteConnection {
             );
             let old: Vec<Moved> = Sql(schema.render(OLD), binds).load(conn)?;
             let ids = json(&old.iter().map(|row| row.id).collect::<Vec<_>>())?;
-            Sql(schema.render(PURGE_ERRORS), (bind::<Text, _>(&ids),)).execute(conn)?;
+            for text in [PURGE_ERRORS, PURGE_RESULTS, PURGE_PROGRESS, PURGE_WAITS] {
+                Sql(schema.render(text), (bind::<Text, _>(&ids),)).execute(conn)?;
+            }
             super::settle::delete_keys(conn, schema, &old, 0)?;
             Sql(schema.render(PURGE), (bind::<Text, _>(&ids), bind::<Text, _>(state))).execute(conn)
         })
