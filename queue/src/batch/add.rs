@@ -9,7 +9,8 @@ use crate::transaction::atomically;
 
 /// Adds a job to a batch that has not finished, in the transaction that is open on `conn`, if any.
 ///
-/// Its own jobs add more with their commits ([`LeaseGuard::batch_id`](crate::LeaseGuard::batch_id)). Until that transaction ends, the batch does not finish.
+/// The batch's own jobs add more with their commits ([`LeaseGuard::batch_id`](crate::LeaseGuard::batch_id)). Until that
+/// transaction ends, the batch does not finish.
 ///
 /// # Errors
 ///

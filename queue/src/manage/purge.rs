@@ -82,11 +82,6 @@ impl Retention {
         self
     }
 
-    /// The longest of them, if none is for ever.
-    pub(crate) fn longest(&self) -> Option<Duration> {
-        Some(self.completed?.max(self.cancelled?).max(self.discarded?))
-    }
-
     /// How long jobs that ended in each state are kept; `None` is for ever.
     pub(crate) fn limits(&self) -> [(State, Option<Duration>); 3] {
         [

@@ -23,6 +23,8 @@ const STARTS_LIMIT: i64 = 5000;
 const SHOW_EVERY: Duration = Duration::from_secs(10);
 /// How long records of fires are kept: 30 days.
 const KEEP_FIRES_MS: i64 = 30 * 24 * 3600 * 1000;
+/// How long finished batches are kept: 90 days, as discarded jobs are by default.
+const KEEP_BATCHES_MS: i64 = 90 * 24 * 3600 * 1000;
 
 /// Sweeps until the worker stops.
 pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) {
@@ -37,6 +39,9 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) {
             let _ = briefly(shared, |conn| conn.sweep_keys(&shared.schema, SWEEP_LIMIT));
             let _ = briefly(shared, |conn| {
                 conn.sweep_fires(&shared.schema, KEEP_FIRES_MS, SWEEP_LIMIT)
+            });
+            let _ = briefly(shared, |conn| {
+                conn.sweep_batches(&shared.schema, KEEP_BATCHES_MS, SWEEP_LIMIT)
             });
             #[cfg(feature = "metrics")]
             show_depths(shared);

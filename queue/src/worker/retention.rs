@@ -39,11 +39,6 @@ impl Purges {
                 more |= purge(shared, state, keep, after);
             }
         }
-        if !more && let Some(longest) = shared.retention.longest() {
-            let _ = briefly(shared, |conn| {
-                conn.purge_batches(&shared.schema, millis(longest), PURGE_CHUNK)
-            });
-        }
         self.at = Instant::now() + if more { Duration::ZERO } else { spread(EVERY) };
     }
 }

@@ -154,10 +154,11 @@ const PURGE: &str = "
     ),
     old AS MATERIALIZED (
         SELECT s.id, s.unique_key FROM seen AS s
-        WHERE NOT EXISTS (SELECT 1 FROM leasehold.batches AS b WHERE b.id = s.batch_id AND b.finished_at IS NULL)
-          AND NOT EXISTS (
-              SELECT 1 FROM leasehold.job_waits AS w JOIN leasehold.jobs AS j ON j.id = w.job_id WHERE w.on_job_id = s.id
-          )
+        WHERE (SELECT b.finished_at IS NULL FROM leasehold.batches AS b WHERE b.id = s.batch_id) IS NOT TRUE
+          AND (
+              SELECT 1 FROM leasehold.job_waits AS w
+              WHERE w.on_job_id = s.id AND (SELECT 1 FROM leasehold.jobs AS j WHERE j.id = w.job_id) IS NOT NULL LIMIT 1
+          ) IS NULL
     ),
     errors AS (DELETE FROM leasehold.job_errors WHERE job_id = ANY (ARRAY(SELECT id FROM old))),
     results AS (DELETE FROM leasehold.job_results WHERE job_id = ANY (ARRAY(SELECT id FROM old))),
@@ -171,17 +172,6 @@ const PURGE: &str = "
     SELECT (SELECT pg_catalog.count(*) FROM purged) AS purged, (SELECT pg_catalog.count(*) FROM seen) AS seen,
         pg_catalog.floor(extract(epoch FROM last.finished_at) * 1000000)::bigint AS finished_at, last.id
     FROM (SELECT 1) AS one LEFT JOIN (SELECT finished_at, id FROM seen ORDER BY finished_at DESC, id DESC LIMIT 1) AS last ON true
-";
-
-const PURGE_BATCHES: &str = "
-    DELETE FROM leasehold.batches WHERE id = ANY (ARRAY(
-        SELECT b.id FROM leasehold.batches AS b
-        WHERE b.finished_at IS NOT NULL
-          AND b.finished_at <= (SELECT pg_catalog.clock_timestamp()) - $1 * INTERVAL '1 millisecond'
-          AND NOT EXISTS (SELECT 1 FROM leasehold.finished_jobs AS f WHERE f.batch_id = b.id)
-          AND NOT EXISTS (SELECT 1 FROM leasehold.jobs AS j WHERE j.batch_id = b.id)
-        ORDER BY b.finished_at LIMIT $2 FOR UPDATE SKIP LOCKED
-    ))
 ";
 
 #[derive(QueryableByName)]
@@ -303,10 +293,5 @@ impl ManageStatements for PgConnection {
             bind::<BigInt, _>(limit),
         );
         Sql(schema.render(PURGE), binds).get_result(self)
-    }
-
-    fn purge_batches(&mut self, schema: &Schema, older_than_ms: i64, limit: i64) -> QueryResult<usize> {
-        let binds = (bind::<BigInt, _>(older_than_ms), bind::<BigInt, _>(limit));
-        Sql(schema.render(PURGE_BATCHES), binds).execute(self)
     }
 }

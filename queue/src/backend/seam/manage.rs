@@ -108,8 +108,4 @@ pub trait ManageStatements {
         after: PurgeCursor,
         limit: i64,
     ) -> QueryResult<Purged>;
-
-    /// Removes batches that finished at least so many milliseconds ago and of which no job is left, `limit` at the most;
-    /// returns how many.
-    fn purge_batches(&mut self, schema: &Schema, older_than_ms: i64, limit: i64) -> QueryResult<usize>;
 }

@@ -138,16 +138,6 @@ const PURGE_WAITS: &str = "DELETE FROM leasehold_job_waits WHERE job_id IN (SELE
 
 const PURGE: &str = "DELETE FROM leasehold_finished_jobs WHERE id IN (SELECT value FROM json_each($1)) AND state = $2";
 
-const PURGE_BATCHES: &str = "
-    DELETE FROM leasehold_batches WHERE id IN (
-        SELECT b.id FROM leasehold_batches AS b
-        WHERE b.finished_at <= $1
-            AND NOT EXISTS (SELECT 1 FROM leasehold_finished_jobs AS f WHERE f.batch_id = b.id)
-            AND NOT EXISTS (SELECT 1 FROM leasehold_jobs AS j WHERE j.batch_id = b.id)
-        ORDER BY b.finished_at LIMIT $2
-    )
-";
-
 #[derive(QueryableByName)]
 struct Seen {
     #[diesel(embed)]
@@ -295,16 +285,6 @@ impl ManageStatements for SqliteConnection {
                 finished_at: last.map(|(finished_at, _)| finished_at),
                 id: last.map(|(_, id)| id),
             })
-        })
-    }
-
-    fn purge_batches(&mut self, schema: &Schema, older_than_ms: i64, limit: i64) -> QueryResult<usize> {
-        write(self, |conn, now| {
-            let binds = (
-                bind::<BigInt, _>(now.saturating_sub(older_than_ms)),
-                bind::<BigInt, _>(limit),
-            );
-            Sql(schema.render(PURGE_BATCHES), binds).execute(conn)
         })
     }
 }
