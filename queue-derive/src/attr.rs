@@ -6,6 +6,7 @@ use crate::backoff::GivenBackoff;
 use crate::errors::Errors;
 use crate::given::{Given, Number, options};
 use crate::schedule::Schedule;
+use crate::unique::GivenUnique;
 
 /// The options and their right forms, in the order in which messages list them.
 pub(crate) const FORMS: &[(&str, &str)] = &[
@@ -35,8 +36,8 @@ pub(crate) struct Attributes {
     pub(crate) lease: Option<LitStr>,
     pub(crate) timeout: Option<LitStr>,
     pub(crate) expires: Option<LitStr>,
-    pub(crate) unique_by: Option<LitStr>,
     pub(crate) schedule: Option<Schedule>,
+    pub(crate) unique: Option<GivenUnique>,
     pub(crate) version: Option<Number>,
     pub(crate) migrate: Option<ExprPath>,
     pub(crate) krate: Option<Path>,
@@ -86,8 +87,8 @@ impl Attributes {
             "lease" => self.lease = option.text(errors),
             "timeout" => self.timeout = option.text(errors),
             "expires" => self.expires = option.text(errors),
-            "unique" => self.unique_by = option.by(errors),
             "schedule" => self.schedule = Schedule::parse(option, errors),
+            "unique" => self.unique = option.unique(errors),
             "version" => self.version = option.number(errors),
             "migrate" => self.migrate = option.path(errors),
             "crate" => self.krate = option.krate(errors),

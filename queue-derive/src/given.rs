@@ -11,6 +11,7 @@ use crate::attr::FORMS;
 use crate::backoff::GivenBackoff;
 use crate::errors::Errors;
 use crate::schedule;
+use crate::unique::{self, GivenUnique};
 
 /// One option as it is written.
 pub(crate) struct Given {
@@ -19,8 +20,10 @@ pub(crate) struct Given {
 }
 
 enum Value {
-    /// `key`, and no `=` behind it.
+    /// `key`
     None,
+    /// `key` and something behind it that is no `=`
+    Malformed,
     /// `key = expression`
     Expr(Expr),
     /// `key = …`, and no expression that an option could take.
@@ -94,29 +97,21 @@ impl Given {
         path.or_else(|| self.wrong("the path of the crate", errors))
     }
 
-    /// The fields of `unique(by = "…")`.
-    pub(crate) fn by(self, errors: &mut Errors) -> Option<LitStr> {
-        let inner = match &self.value {
-            Value::List(tokens) if !tokens.is_empty() => options(tokens.clone(), errors),
-            _ => return self.wrong("the fields that it goes by", errors),
-        };
-        let mut by = None;
-        for Given { key, value } in inner {
-            if key != "by" {
-                errors.push(
-                    &key,
-                    format_args!("unknown option `{key}`; `unique` takes `by = \"account, month\"`"),
-                );
-            } else if by.is_some() {
-                errors.push(&key, "`by` is given twice");
-            } else if let Some(Lit::Str(text)) = value.literal() {
-                by = Some(text.clone());
-            } else {
-                let message = "expected fields in quotes, as in `unique(by = \"account, month\")`";
-                errors.push(value.at(&key), message);
-            }
+    /// The options of `unique`, of which there may be none.
+    pub(crate) fn unique(self, errors: &mut Errors) -> Option<GivenUnique> {
+        match self.value {
+            Value::None => Some(GivenUnique::default()),
+            Value::List(tokens) => Some(GivenUnique::of(options(tokens, errors), errors)),
+            _ => self.wrong("options in parentheses or none", errors),
         }
-        by
+    }
+
+    /// Whether an option that takes no value is there.
+    pub(crate) fn flag(self, errors: &mut Errors) -> bool {
+        match self.value {
+            Value::None => true,
+            _ => self.wrong("no value", errors).unwrap_or_default(),
+        }
     }
 
     /// The options of `schedule(…)`, and where it is written.
@@ -131,6 +126,7 @@ impl Given {
         let form = FORMS
             .iter()
             .chain(&schedule::FORMS)
+            .chain(&unique::FORMS)
             .find(|(name, _)| self.key == name)
             .map_or("", |(_, form)| form);
         errors.push(
@@ -154,7 +150,7 @@ impl Value {
         match self {
             Self::Expr(value) => quote!(#value),
             Self::Other(value) if !value.is_empty() => quote!(#value),
-            Self::None | Self::Other(_) | Self::List(_) => quote!(#key),
+            Self::None | Self::Malformed | Self::Other(_) | Self::List(_) => quote!(#key),
         }
     }
 }
@@ -193,8 +189,10 @@ fn option(input: ParseStream) -> syn::Result<Given> {
     } else if input.parse::<Option<Token![=]>>()?.is_some() {
         value(input)
     } else {
-        take_until(input, ends);
-        Value::None
+        match take_until(input, ends).is_empty() {
+            true => Value::None,
+            false => Value::Malformed,
+        }
     };
     Ok(Given { key, value })
 }

@@ -39,10 +39,11 @@
 //! | To | look at |
 //! | --- | --- |
 //! | create the tables | [`migrate()`], [`migrate::Migrations`], [`Schema`] |
-//! | define a job | [`Job`] and its derive, [`Backoff`] |
+//! | define a job | [`Job`] and its derive, [`Backoff`], [`Unique`], [`OnConflict`] |
 //! | enqueue it | [`Job::enqueue`], [`EnqueueOptions`], [`Enqueued`], [`EnqueueError`] |
 //! | run it | [`Handler`], [`LeaseGuard`], [`Receipt`], [`Outcome`], [`JobError`], [`Refusal`], [`LeaseWatch`] |
 //! | run many | [`Worker`], [`Running`], [`ShutdownReport`], [`Summary`], [`Progress`] |
+//! | enqueue at given times | [`schedule`], [`Worker::schedule`] |
 //! | see what happens | [`Hooks`], [`Counts`], [`JobInfo`], [`inspect`] |
 //! | cancel, requeue, edit and purge by hand | [`manage`] |
 //! | test it | [`testing`], [`assert_enqueued!`] |
@@ -162,6 +163,11 @@
 //! # }
 //! ```
 //!
+//! # Schedule
+//!
+//! A cron text in a time zone, stated by the kind (`schedule(cron = "0 3 * * *")`) or given to a worker or, at run time,
+//! to the database: [`schedule`] has them, with the rules for missed times and changed clocks.
+//!
 //! # Look
 //!
 //! Each event is one line of the `log` crate and a call of [`Hooks`]; how jobs ended is counted in [`Counts`]. [`inspect`] shows jobs with
@@ -182,6 +188,7 @@
 //! - `sqlite` (default): runs on `diesel::SqliteConnection`; SQLite itself is compiled in.
 //! - `postgres`: runs on `diesel::PgConnection`, with the system's libpq.
 //! - `postgres-bundled`: the same with libpq compiled in, which speaks no TLS.
+//! - `schedules` (default): [`schedule`], with the rules of the time zones compiled in.
 //! - `progress`: [`Worker::progress_bar`].
 //! - `metrics`: counters, histograms and gauges; see [`metrics`].
 //! - `signals`: [`Worker::stop_on_signals`] and [`Running::run_until_signalled`].
@@ -205,11 +212,17 @@ pub mod migrate;
 pub use migrate::migrate;
 
 mod job;
-pub use job::{Backoff, Job};
+pub use job::{Backoff, Job, OnConflict, Unique};
 pub use leasehold_derive::Job;
 
 mod enqueue;
 pub use enqueue::{EnqueueError, EnqueueOptions, Enqueued};
+
+pub mod batch;
+pub use batch::Batch;
+
+mod workflow;
+pub use workflow::{EnqueuedWorkflow, Step, Workflow, WorkflowError};
 
 mod wake;
 
@@ -227,6 +240,10 @@ mod registry;
 mod results;
 
 mod commit;
+
+mod transaction;
+
+mod follow_up;
 
 mod settle;
 
@@ -267,3 +284,15 @@ pub mod __private;
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// Compiles and runs the programs of the guide.
+#[cfg(all(doctest, feature = "sqlite"))]
+mod guide {
+    #[doc = include_str!("../../docs/guide/events.md")]
+    struct Events;
+    #[doc = include_str!("../../docs/guide/manage.md")]
+    struct Manage;
+    #[cfg(feature = "schedules")]
+    #[doc = include_str!("../../docs/guide/schedules.md")]
+    struct Schedules;
+}

@@ -29,6 +29,7 @@
 //! ```
 
 mod cancel;
+pub(crate) use cancel::cancel_these;
 pub use cancel::{Cancel, cancel, cancel_all};
 
 mod requeue;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
 use leasehold::schedule::{self, Missed, Schedule};
-use leasehold::{EnqueueOptions, Job, JobError};
+use leasehold::{EnqueueOptions, Job, JobError, OnConflict};
 
 use crate::manage::run_queue;
 use crate::schedules::{YEARLY, found, move_next, put, yearly};
@@ -274,7 +274,7 @@ conformance!(
             },
         ] {
             assert_eq!(
-                conn.advance(&default_schema(), &[other.clone()]).unwrap(),
+                conn.advance(&default_schema(), std::slice::from_ref(&other)).unwrap(),
                 0,
                 "{other:?}"
             );
@@ -330,6 +330,28 @@ conformance!(
         assert!(fired.iter().all(|(_, _, job)| *job == fired[0].2), "{fired:?}");
         assert_eq!(db.integer("SELECT count(*) FROM leasehold.jobs"), 1);
         assert_eq!(db.integer("SELECT count(*) FROM leasehold.fires"), 3);
+    }
+);
+
+conformance!(
+    fn a_unique_kind_that_rejects_others_does_not_stop_its_schedule(db: &mut Db) {
+        let mut conn = migrated(db);
+        let reject = EnqueueOptions::new().on_conflict(OnConflict::Reject);
+        put(
+            &mut conn,
+            &Schedule::new("bills", YEARLY).job_with(&bill("May", 1), &reject),
+        );
+        put(&mut conn, &yearly("other"));
+        let mut jobs = BTreeSet::new();
+        for earlier in [9_000, 8_000, 7_000] {
+            move_next(db, "bills", -earlier);
+            move_next(db, "other", -earlier);
+            let fired = fire(&mut conn);
+            assert_eq!(fired.len(), 2, "{fired:?}");
+            jobs.insert(fired[0].2);
+            assert!(found(&mut conn, "bills").next_at > SystemTime::now());
+        }
+        assert_eq!(jobs.len(), 1);
     }
 );
 

@@ -5,6 +5,7 @@
 
 mod support;
 
+mod conflict;
 mod enqueue;
 mod idempotency;
 mod payload;
@@ -21,6 +22,7 @@ mod closure;
 mod commit;
 mod refusal;
 
+mod batches;
 mod cancel;
 mod expiry;
 mod handler;
@@ -34,3 +36,4 @@ mod results;
 mod schedules;
 mod schema;
 mod testing;
+mod workflows;

@@ -58,6 +58,16 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
         "ready rows of the generation that the caller has seen",
     ),
     (
+        "postgres/keys",
+        "CHANGE_READY",
+        "ready rows, locked and read by this transaction: it presents their generation",
+    ),
+    (
+        "sqlite/keys",
+        "CHANGE_READY",
+        "ready rows, read under the same write lock: it presents their generation",
+    ),
+    (
         "postgres/expiry",
         "DISCARD_EXPIRED",
         "nobody owns what it takes: ready rows, under its own lock",

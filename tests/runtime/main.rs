@@ -7,14 +7,17 @@ mod batch;
 mod cancel;
 mod events;
 mod expiry;
+mod follow_up;
 mod heartbeat;
 mod identity;
 mod kinds;
 mod pause;
 mod pool;
 mod prefetch;
+mod races;
 mod retention;
 mod retries;
+mod schedules;
 mod shutdown;
 mod signals;
 #[cfg(feature = "sqlite")]

@@ -143,7 +143,7 @@ fn a_schedule_has_the_kind_as_its_name_and_the_default_as_its_payload() {
     });
     let expected = quote! {
         let __payload: Self = ::core::default::Default::default();
-        ::core::option::Option::Some(::leasehold::schedule::Schedule::new(Self::KIND, "@daily").job(&__payload))
+        ::core::option::Option::Some(::leasehold::schedule::Schedule::new(<Self as ::leasehold::Job>::KIND, "@daily").job(&__payload))
     };
     assert!(tokens.to_string().contains(&expected.to_string()), "{tokens}");
     let tokens = derive(&parse_quote! {
@@ -158,6 +158,30 @@ fn a_schedule_has_the_kind_as_its_name_and_the_default_as_its_payload() {
             .job(&__payload))
     };
     assert!(tokens.to_string().contains(&expected.to_string()), "{tokens}");
+}
+
+#[test]
+fn a_unique_key_is_kept_as_the_option_says() {
+    let tokens = derive(&parse_quote! {
+        #[job(kind = "a", unique(per_queue, states = "ready, completed", within = "1s", on_conflict = "reschedule, replace"))]
+        struct A;
+    });
+    let expected = quote! {
+        const UNIQUE: ::leasehold::Unique = ::leasehold::Unique::new()
+            .per_queue()
+            .states(&[::leasehold::inspect::State::Ready, ::leasehold::inspect::State::Completed])
+            .within(::core::time::Duration::from_millis(1000u64))
+            .on_conflict(::leasehold::OnConflict::ReplaceAndReschedule);
+        fn unique_key(&self) -> ::core::option::Option<::leasehold::__private::String> {
+            ::core::option::Option::Some(::leasehold::__private::unique_key(&[]))
+        }
+    };
+    assert!(tokens.to_string().contains(&expected.to_string()), "{tokens}");
+    let plain = derive(&parse_quote! { #[job(kind = "a", unique)] struct A; });
+    assert!(
+        plain.to_string().contains("fn unique_key") && !plain.to_string().contains("UNIQUE"),
+        "{plain}"
+    );
 }
 
 #[test]

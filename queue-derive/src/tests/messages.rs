@@ -257,16 +257,84 @@ fn unique_goes_by_fields_that_are_there() {
     );
     assert_messages(
         parse_quote! { #[job(kind = "a", unique(fields = "to"))] struct A { to: u8 } },
-        &["unknown option `fields`; `unique` takes `by = \"account, month\"`"],
+        &["unknown option `fields`; `unique` takes `by`, `per_queue`, `states`, `within`, `on_conflict`"],
     );
     assert_messages(
         parse_quote! { #[job(kind = "a", unique(by = "to", by = "to"))] struct A { to: u8 } },
         &["`by` is given twice"],
     );
-    for wrong in ["unique", "unique()", "unique = \"to\"", "unique(by = to)", "unique(by)"] {
+    for wrong in ["unique = \"to\"", "unique: by", "unique = by(\"to\")"] {
         let wrong: TokenStream = wrong.parse().expect("tokens");
         let input = parse_quote! { #[job(kind = "a", #wrong)] struct A { to: u8 } };
         assert_messages(input, &["as in `unique(by = \"account, month\")`"]);
+    }
+    for wrong in ["by = to", "by", "by(\"to\")", "by = 5"] {
+        let wrong: TokenStream = wrong.parse().expect("tokens");
+        let input = parse_quote! { #[job(kind = "a", unique(#wrong))] struct A { to: u8 } };
+        assert_messages(input, &["expected text in quotes, as in `by = \"account, month\"`"]);
+    }
+}
+
+#[test]
+fn unique_takes_what_it_needs_and_no_more() {
+    for right in [
+        "unique",
+        "unique()",
+        "unique(per_queue)",
+        "unique(by = \"to\", per_queue, states = \"ready,running , completed\", within = \"1d\", on_conflict = \"keep\")",
+        "unique(states = \"ready, discarded, cancelled\", on_conflict = \"replace, reschedule\")",
+    ] {
+        let right: TokenStream = right.parse().expect("tokens");
+        assert_messages(parse_quote! { #[job(kind = "a", #right)] struct A { to: u8 } }, &[]);
+    }
+    assert_messages(parse_quote! { #[job(kind = "a", unique(per_queue))] enum A { B } }, &[]);
+    for (wrong, messages) in [
+        ("per_queue = true", &["expected no value, as in `per_queue`"][..]),
+        ("per_queue: yes", &["expected no value, as in `per_queue`"]),
+        (
+            "states = \"\"",
+            &[
+                "no state ``; the states are `ready`, `running`",
+                "`states` must have `ready`",
+            ],
+        ),
+        ("states = \"running\"", &["`states` must have `ready`"]),
+        (
+            "states = \"ready, ready, done\"",
+            &["state `ready` is named twice", "no state `done`"],
+        ),
+        (
+            "states = [ready]",
+            &["expected text in quotes, as in `states = \"ready, running\"`"],
+        ),
+        ("within = \"0s\"", &["`within` must be longer than 0"]),
+        ("within = \"an hour\"", &["\"an hour\" is not a duration"]),
+        ("within = 1", &["expected text in quotes, as in `within = \"1h\"`"]),
+        (
+            "on_conflict = \"Replace\"",
+            &["`on_conflict` must be \"keep\", \"replace\", \"reschedule\""],
+        ),
+        ("on_conflict = \"keep, reject\"", &["`on_conflict` must be"]),
+        (
+            "on_conflict = replace",
+            &["expected text in quotes, as in `on_conflict = \"replace\"`"],
+        ),
+        (
+            "within = \"1\", states = \"x, ready\", on_conflict = \"\", by = \"x\", within = \"1h\"",
+            &[
+                "`within` is given twice",
+                "no field `x`",
+                "no state `x`",
+                "\"1\" is not",
+                "`on_conflict` must be",
+            ],
+        ),
+    ] {
+        let wrong: TokenStream = wrong.parse().expect("tokens");
+        assert_messages(
+            parse_quote! { #[job(kind = "a", unique(#wrong))] struct A { to: u8 } },
+            messages,
+        );
     }
 }
 

@@ -35,10 +35,13 @@ pub trait Backend:
     + 'static
     + Connect
     + EnqueueStatements
+    + KeyStatements
     + ClaimStatements
     + LeaseStatements
     + CommitStatements
     + ResultStatements
+    + BatchStatements
+    + WaitStatements
     + SettleStatements
     + SweepStatements
     + ExpiryStatements

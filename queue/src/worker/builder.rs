@@ -10,6 +10,7 @@ use diesel::r2d2::{ConnectionManager, CustomizeConnection, Pool, PoolError};
 use uuid::Uuid;
 
 use super::batch::{Look, Progress};
+use super::checker::FollowUps;
 use super::control::{Control, masked};
 use super::leases::Leases;
 use super::running::Running;
@@ -311,6 +312,7 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
             retention: self.retention,
             batch: self.batch,
             leases: Leases::new(),
+            follow_ups: FollowUps::new(),
             unbegun: Locked::new(Vec::new()),
             stuck: AtomicUsize::new(0),
             alive: AtomicUsize::new(0),

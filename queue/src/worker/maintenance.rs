@@ -126,6 +126,9 @@ fn sweep<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) -> bool {
     if !swept.is_empty() {
         shared.wake();
     }
+    if swept.iter().any(|row| row.state != "ready") {
+        shared.follow_ups.look_at_all();
+    }
     i64::try_from(swept.len()) == Ok(SWEEP_LIMIT)
 }
 
@@ -138,6 +141,9 @@ fn discard_expired<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) 
     };
     for row in &discarded {
         shared.reporter.discarded(&info(row), "expired");
+    }
+    if !discarded.is_empty() {
+        shared.follow_ups.look_at_all();
     }
     i64::try_from(discarded.len()) == Ok(SWEEP_LIMIT)
 }

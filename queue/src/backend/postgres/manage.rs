@@ -71,7 +71,7 @@ const CANCEL: &str = concat!(
         RETURNING j.*
     ),
     ",
-    freed!(many),
+    freed!(many: "16"),
     ", ",
     moved!(state: "'cancelled'", generation: "e.generation + 1", reason: "$5"),
     " SELECT m.id, CASE WHEN e.state = 'running' THEN pg_catalog.pg_notify('leasehold_cancel', '') END

@@ -29,21 +29,39 @@ macro_rules! under_the_fence {
     };
 }
 
-/// Frees the unique keys of the rows of `ended`; follows on a `WITH`. For one row the planner is told that it is one: the
-/// commit runs on the handlers' connections, where it may choose to read a table whole.
+/// Frees the unique keys of the rows of `ended` that are not kept in the state in which they ended, whose bit is given;
+/// follows on a `WITH`. A key that another transaction has locked is left: it is being taken over, or if not, the next
+/// enqueue finds that its holder has ended. So no end waits for an enqueue. For one row the planner is told that it is
+/// one: the commit runs on the handlers' connections, where it may choose to read a table whole.
 macro_rules! freed {
-    (one) => {
-        "freed AS (
-            DELETE FROM leasehold.unique_keys AS k
-            WHERE k.key = (SELECT e.unique_key FROM ended AS e) AND k.job_id = (SELECT e.id FROM ended AS e)
-        )"
+    (one: $bit:literal) => {
+        concat!(
+            "freed AS (
+                DELETE FROM leasehold.unique_keys WHERE key = (
+                    SELECT k.key FROM leasehold.unique_keys AS k
+                    WHERE k.key = (SELECT e.unique_key FROM ended AS e) AND k.job_id = (SELECT e.id FROM ended AS e)
+                      AND k.states & ",
+            $bit,
+            " = 0
+                    FOR NO KEY UPDATE SKIP LOCKED
+                )
+            )"
+        )
     };
-    (many) => {
-        "freed AS (
-            DELETE FROM leasehold.unique_keys AS k
-            WHERE k.key = ANY (ARRAY(SELECT e.unique_key FROM ended AS e WHERE e.unique_key IS NOT NULL))
-              AND k.job_id = ANY (ARRAY(SELECT e.id FROM ended AS e))
-        )"
+    (many: $bit:literal) => {
+        concat!(
+            "freed AS (
+                DELETE FROM leasehold.unique_keys WHERE key = ANY (ARRAY(
+                    SELECT k.key FROM leasehold.unique_keys AS k
+                    WHERE k.key = ANY (ARRAY(SELECT e.unique_key FROM ended AS e WHERE e.unique_key IS NOT NULL))
+                      AND k.job_id = ANY (ARRAY(SELECT e.id FROM ended AS e))
+                      AND k.states & ",
+            $bit,
+            " = 0
+                    FOR NO KEY UPDATE SKIP LOCKED
+                ))
+            )"
+        )
     };
 }
 

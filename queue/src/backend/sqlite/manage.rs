@@ -177,7 +177,7 @@ impl ManageStatements for SqliteConnection {
             }
             let copied = json(&moved.iter().map(|row| row.id).collect::<Vec<_>>())?;
             let deleted = Sql(schema.render(DELETE_CANCELLED), (bind::<Text, _>(copied),)).execute(conn)?;
-            complete_move(conn, schema, moved, deleted)
+            complete_move(conn, schema, moved, "cancelled", deleted)
         })
     }
 
@@ -241,7 +241,7 @@ impl ManageStatements for SqliteConnection {
             let old: Vec<Moved> = Sql(schema.render(OLD), binds).load(conn)?;
             let ids = json(&old.iter().map(|row| row.id).collect::<Vec<_>>())?;
             Sql(schema.render(PURGE_ERRORS), (bind::<Text, _>(&ids),)).execute(conn)?;
-            super::settle::delete_keys(conn, schema, &old)?;
+            super::settle::delete_keys(conn, schema, &old, 0)?;
             Sql(schema.render(PURGE), (bind::<Text, _>(&ids), bind::<Text, _>(state))).execute(conn)
         })
     }

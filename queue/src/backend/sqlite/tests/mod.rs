@@ -73,6 +73,7 @@ fn new_job() -> NewJob {
         lease_ms: 60_000,
         idempotency_key: None,
         unique_key: None,
+        unique: crate::Unique::default(),
         expires_ms: None,
         limit_key: None,
         limit_rank: 0,
