@@ -133,6 +133,7 @@ impl Batch {
     }
 
     /// Adds a job.
+    #[expect(clippy::should_implement_trait, reason = "nobody adds batches to each other")]
     pub fn add<J: Job>(self, job: &J) -> Self {
         self.add_all(std::slice::from_ref(job), &EnqueueOptions::new())
     }

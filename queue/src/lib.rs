@@ -45,6 +45,8 @@
 //! | run many | [`Worker`], [`Running`], [`ShutdownReport`], [`Summary`], [`Progress`] |
 //! | enqueue at given times | [`schedule`], [`Worker::schedule`] |
 //! | see what happens | [`Hooks`], [`Counts`], [`JobInfo`], [`inspect`] |
+//! | run many as one, or one after others | [`Batch`], [`batch`](mod@batch), [`Workflow`], [`Step`] |
+//! | get results and progress | [`LeaseGuard::commit_with`], [`LeaseGuard::progress`], [`inspect::result`](fn@inspect::result), [`inspect::wait_for`] |
 //! | cancel, requeue, edit and purge by hand | [`manage`] |
 //! | test it | [`testing`], [`assert_enqueued!`] |
 //!
@@ -224,6 +226,12 @@ pub use batch::Batch;
 mod workflow;
 pub use workflow::{EnqueuedWorkflow, Step, Workflow, WorkflowError};
 
+mod limit;
+pub use limit::Limit;
+
+#[allow(missing_docs, reason = "for the runtime and the project's own tests")]
+mod admit;
+
 mod wake;
 
 #[allow(missing_docs, reason = "for the runtime and the project's own tests")]
@@ -288,15 +296,21 @@ struct Readme;
 /// Compiles and runs the programs of the guide.
 #[cfg(all(doctest, feature = "sqlite"))]
 mod guide {
+    #[doc = include_str!("../../docs/guide/batches.md")]
+    struct Batches;
     #[doc = include_str!("../../docs/guide/events.md")]
     struct Events;
     #[doc = include_str!("../../docs/guide/manage.md")]
     struct Manage;
+    #[doc = include_str!("../../docs/guide/results.md")]
+    struct Results;
     #[doc = include_str!("../../docs/guide/retries.md")]
     struct Retries;
-    #[doc = include_str!("../../docs/guide/unique.md")]
-    struct Unique;
     #[cfg(feature = "schedules")]
     #[doc = include_str!("../../docs/guide/schedules.md")]
     struct Schedules;
+    #[doc = include_str!("../../docs/guide/unique.md")]
+    struct Unique;
+    #[doc = include_str!("../../docs/guide/workflows.md")]
+    struct Workflows;
 }

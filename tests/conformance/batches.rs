@@ -409,7 +409,7 @@ conformance!(
         assert_eq!(called.len(), 210);
         assert_eq!(
             db.integer("SELECT count(*) FROM leasehold.batches WHERE finished_at IS NULL"),
-            50
+            20
         );
     }
 );
@@ -441,5 +441,44 @@ conformance!(
             assert!(wait.join().unwrap().unwrap().is_finished());
         });
         assert_eq!(told.borrow().last(), Some(&3));
+    }
+);
+
+conformance!(
+    fn a_purge_leaves_what_an_unfinished_batch_counts(db: &mut Db) {
+        let mut conn = migrated(db);
+        let schema = default_schema();
+        let id = enqueued(&mut conn, 2);
+        let fences = claim_notes(&mut conn);
+        conn.finish(&schema, &fences[..1]).unwrap();
+        run_new(&mut conn, |_, mut lease| {
+            lease.progress(1, 2, "half")?;
+            lease.finish_with(&1)
+        });
+        assert_eq!(
+            conn.purge(&schema, "completed", 0, PurgeCursor::START, 10)
+                .unwrap()
+                .purged,
+            1
+        );
+        assert_eq!(db.integer("SELECT count(*) FROM leasehold.job_results"), 0);
+        assert_eq!(db.integer("SELECT count(*) FROM leasehold.job_progress"), 0);
+        assert_eq!(look(&mut conn, id).counts.completed, 1);
+        conn.finish(&schema, &fences[1..]).unwrap();
+        drain(&mut conn, |_, lease| lease.finish());
+        assert_eq!(
+            conn.purge(&schema, "completed", 0, PurgeCursor::START, 10)
+                .unwrap()
+                .purged,
+            3
+        );
+        // The batch goes after a time of its own.
+        assert_eq!(conn.sweep_batches(&schema, 60_000, 10).unwrap(), 0);
+        assert_eq!(look(&mut conn, id).counts.completed, 2);
+        let open = enqueued(&mut conn, 1);
+        db.set_time("leasehold.batches", "finished_at", -61_000, "finished_at IS NOT NULL");
+        assert_eq!(conn.sweep_batches(&schema, 60_000, 10).unwrap(), 1);
+        assert!(batch::record(&mut conn, &schema, id).unwrap().is_none());
+        assert_eq!(look(&mut conn, open).counts.total(), 1);
     }
 );

@@ -19,6 +19,7 @@ mod claim;
 mod fence;
 mod found;
 mod lease;
+mod limits;
 mod manage;
 mod pause;
 

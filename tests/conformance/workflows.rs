@@ -315,3 +315,28 @@ conformance!(
         assert!(conn.unblock(&schema, &[(second, 0)]).unwrap().is_empty(), "once");
     }
 );
+
+conformance!(
+    fn a_purge_leaves_what_a_waiting_job_waits_for(db: &mut Db) {
+        let mut conn = migrated(db);
+        let workflow = Workflow::new();
+        let first = workflow.add(&note("first")).named("first");
+        let second = workflow.add(&note("second"));
+        workflow.add(&note("third")).after_all([first, second]);
+        workflow.enqueue(&mut conn).unwrap();
+        let fences = claim_notes(&mut conn);
+        conn.finish(&default_schema(), &fences[..1]).unwrap();
+        let purge = |conn: &mut Connection| {
+            conn.purge(&default_schema(), "completed", 0, PurgeCursor::START, 10)
+                .unwrap()
+                .purged
+        };
+        assert_eq!(purge(&mut conn), 0);
+        conn.finish(&default_schema(), &fences[1..]).unwrap();
+        assert_eq!(purge(&mut conn), 0);
+        let (_, counts) = drain(&mut conn, |_, lease| lease.finish());
+        assert_eq!(counts.completed, 1, "its dependencies were there, and completed");
+        assert_eq!(purge(&mut conn), 3);
+        assert_eq!(db.integer("SELECT count(*) FROM leasehold.job_waits"), 0);
+    }
+);

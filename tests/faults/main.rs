@@ -15,6 +15,7 @@ mod half_open;
 mod hidden_transaction;
 #[cfg(feature = "postgres")]
 mod locked_tables;
+#[cfg(feature = "postgres")]
 mod maintenance_at_once;
 #[cfg(feature = "postgres")]
 mod odd_defaults;

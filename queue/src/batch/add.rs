@@ -7,8 +7,10 @@ use crate::job::Job;
 use crate::migrate::Migrate;
 use crate::transaction::atomically;
 
-/// Adds a job to a batch that has not finished, in the transaction that is open on `conn`, if any: its own jobs add more
-/// with their commits ([`LeaseGuard::batch_id`](crate::LeaseGuard::batch_id)). Until that transaction ends, the batch does not finish.
+/// Adds a job to a batch that has not finished, in the transaction that is open on `conn`, if any.
+///
+/// The batch's own jobs add more with their commits ([`LeaseGuard::batch_id`](crate::LeaseGuard::batch_id)). Until that
+/// transaction ends, the batch does not finish.
 ///
 /// # Errors
 ///

@@ -205,6 +205,14 @@ pub(super) fn stored_unique_key(kind: &str, queue: Option<&str>, key: &str) -> S
     }
 }
 
+/// What a kind's limits count by, as it is stored; without a key, all jobs of the kind.
+pub(super) fn stored_limit_key(kind: &str, key: Option<&str>) -> String {
+    match key {
+        Some(key) => format!("limit:{}", sha256(&[kind, key])),
+        None => format!("limit:{}", sha256(&[kind])),
+    }
+}
+
 /// The key as it is remembered.
 pub(crate) fn stored_idempotency_key(key: &str) -> String {
     format!("{IDEMPOTENCY}{}", sha256(&[key]))

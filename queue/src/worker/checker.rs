@@ -98,7 +98,7 @@ impl<C: Backend, A> Steps<C> for Lent<'_, C, A> {
 
     fn step<T>(&mut self, work: impl FnOnce(&mut C) -> QueryResult<T>) -> Result<T, Failure> {
         self.steps += 1;
-        if self.steps % STEPS_IN_A_ROW == 0 {
+        if self.steps.is_multiple_of(STEPS_IN_A_ROW) {
             std::thread::sleep(Duration::from_millis(1));
         }
         briefly(self.shared, work)

@@ -93,6 +93,15 @@ const CANCEL_BATCH: &str = "
     WHERE id = $1 AND finished_at IS NULL
 ";
 
+const SWEEP_BATCHES: &str = "
+    DELETE FROM leasehold.batches WHERE id = ANY (ARRAY(
+        SELECT id FROM leasehold.batches
+        WHERE finished_at IS NOT NULL
+          AND finished_at <= (SELECT pg_catalog.clock_timestamp()) - $1 * INTERVAL '1 millisecond'
+        ORDER BY finished_at LIMIT $2 FOR UPDATE SKIP LOCKED
+    ))
+";
+
 const OPEN_IN_BATCH: &str = "
     SELECT id FROM leasehold.jobs WHERE batch_id = $1 AND id > $2 ORDER BY id LIMIT $3
 ";
@@ -156,6 +165,11 @@ impl BatchStatements for PgConnection {
 
     fn cancel_batch(&mut self, schema: &Schema, id: i64) -> QueryResult<usize> {
         Sql(schema.render(CANCEL_BATCH), (bind::<BigInt, _>(id),)).execute(self)
+    }
+
+    fn sweep_batches(&mut self, schema: &Schema, older_than_ms: i64, limit: i64) -> QueryResult<usize> {
+        let binds = (bind::<BigInt, _>(older_than_ms), bind::<BigInt, _>(limit));
+        Sql(schema.render(SWEEP_BATCHES), binds).execute(self)
     }
 
     fn open_in_batch(&mut self, schema: &Schema, id: i64, after: i64, limit: i64) -> QueryResult<Vec<i64>> {

@@ -103,6 +103,9 @@ pub trait BatchStatements {
     /// Notes that a batch is cancelled, waiting for those who add to it; 0 when it has finished.
     fn cancel_batch(&mut self, schema: &Schema, id: i64) -> QueryResult<usize>;
 
+    /// Removes batches that finished at least so many milliseconds ago, `limit` at the most.
+    fn sweep_batches(&mut self, schema: &Schema, older_than_ms: i64, limit: i64) -> QueryResult<usize>;
+
     /// The jobs of a batch that have not ended, in the order of their ids.
     fn open_in_batch(&mut self, schema: &Schema, id: i64, after: i64, limit: i64) -> QueryResult<Vec<i64>>;
 }

@@ -92,6 +92,12 @@ const CANCEL_BATCH: &str = "
     WHERE id = $1 AND finished_at IS NULL
 ";
 
+const SWEEP_BATCHES: &str = "
+    DELETE FROM leasehold_batches WHERE id IN (
+        SELECT id FROM leasehold_batches WHERE finished_at <= $1 ORDER BY finished_at LIMIT $2
+    )
+";
+
 const OPEN_IN_BATCH: &str = "
     SELECT id FROM leasehold_jobs WHERE batch_id = $1 AND id > $2 ORDER BY id LIMIT $3
 ";
@@ -164,6 +170,16 @@ impl BatchStatements for SqliteConnection {
         write(self, |conn, now| {
             let binds = (bind::<BigInt, _>(id), bind::<BigInt, _>(now));
             Sql(schema.render(CANCEL_BATCH), binds).execute(conn)
+        })
+    }
+
+    fn sweep_batches(&mut self, schema: &Schema, older_than_ms: i64, limit: i64) -> QueryResult<usize> {
+        write(self, |conn, now| {
+            let binds = (
+                bind::<BigInt, _>(now.saturating_sub(older_than_ms)),
+                bind::<BigInt, _>(limit),
+            );
+            Sql(schema.render(SWEEP_BATCHES), binds).execute(conn)
         })
     }
 
