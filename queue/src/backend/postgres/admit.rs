@@ -14,10 +14,12 @@ const LOCK: i32 = 0x4164_6d69;
 // To the transaction's end, so it works through a pooler. Not waited for: whoever has it is doing the same work.
 const TRY_LOCK: &str = "SELECT pg_catalog.pg_try_advisory_xact_lock($1, pg_catalog.hashtext($2)) AS locked";
 
+// With a limit, or the planner would join with all that is blocked.
 const BLOCKED_KINDS: &str = "
-    SELECT asked.kind FROM unnest($1) AS asked (kind)
-    WHERE EXISTS (SELECT 1 FROM leasehold.jobs AS j WHERE j.kind = asked.kind AND j.blocked_by = 'limit')
-      AND NOT EXISTS (SELECT 1 FROM leasehold.pauses WHERE scope = 'all')
+    SELECT asked.kind FROM unnest($1) AS asked (kind) CROSS JOIN LATERAL (
+        SELECT 1 FROM leasehold.jobs AS j WHERE j.kind = asked.kind AND j.blocked_by = 'limit' LIMIT 1
+    ) AS one
+    WHERE NOT EXISTS (SELECT 1 FROM leasehold.pauses WHERE scope = 'all')
       AND asked.kind <> ALL (ARRAY(SELECT name FROM leasehold.pauses WHERE scope = 'kind'))
     ORDER BY asked.kind
 ";
@@ -89,11 +91,10 @@ const ROOM_AFTER: &str = room!(
 
 const ROOM_OF: &str = room!(
     "keys AS MATERIALIZED (
-        SELECT given.limit_key FROM unnest($2) AS given (limit_key)
-        WHERE EXISTS (
+        SELECT given.limit_key FROM unnest($2) AS given (limit_key) CROSS JOIN LATERAL (
             SELECT 1 FROM leasehold.jobs AS j
-            WHERE j.kind = $1 AND j.limit_key = given.limit_key AND j.blocked_by = 'limit'
-        )
+            WHERE j.kind = $1 AND j.limit_key = given.limit_key AND j.blocked_by = 'limit' LIMIT 1
+        ) AS one
     )"
 );
 
