@@ -183,7 +183,7 @@ fn schedule(given: &Schedule, krate: &Path) -> TokenStream {
     let name = given
         .name
         .as_ref()
-        .map_or_else(|| quote!(Self::KIND), |name| quote!(#name));
+        .map_or_else(|| quote!(<Self as #krate::Job>::KIND), |name| quote!(#name));
     let zone = given.zone.as_ref().map(|zone| quote!(.zone(#zone)));
     let missed = given.missed.as_ref().map(|missed| {
         let missed = match missed {

@@ -18,6 +18,9 @@ mod keys;
 pub(crate) use keys::{fingerprint, stored_idempotency_key};
 use keys::{stored_limit_key, stored_unique_key, take_keys};
 
+mod many;
+pub(crate) use many::Jobs;
+
 mod options;
 pub use options::EnqueueOptions;
 

@@ -22,9 +22,11 @@
 //! ```
 
 mod results;
+pub(crate) use results::decode;
 pub use results::{ProgressRecord, ReadResultError, progress, result};
 
 mod wait;
+pub(crate) use wait::{Look, wait_until};
 pub use wait::{WaitError, wait_for};
 
 use std::fmt;

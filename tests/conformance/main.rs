@@ -3,13 +3,17 @@
 #![cfg(any(feature = "sqlite", feature = "postgres"))]
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
+mod pages;
 mod support;
 
 mod conflict;
 mod enqueue;
 mod idempotency;
+mod key_lost;
+mod key_states;
 mod payload;
 mod unique;
+mod unique_race;
 
 mod claim;
 mod fence;
@@ -23,6 +27,7 @@ mod closure;
 mod commit;
 mod refusal;
 
+mod batches;
 mod cancel;
 mod expiry;
 mod handler;
@@ -36,3 +41,4 @@ mod results;
 mod schedules;
 mod schema;
 mod testing;
+mod workflows;

@@ -43,6 +43,16 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
         "rows of the same transaction, which nobody else has seen: ready, generation 0",
     ),
     (
+        "postgres/waits",
+        "UNBLOCK",
+        "ready rows that waited for others, under the generation that was read",
+    ),
+    (
+        "sqlite/waits",
+        "UNBLOCK",
+        "ready rows that waited for others, under the generation that was read",
+    ),
+    (
         "postgres/manage",
         "CANCEL",
         "ready rows, too: it presents what it read under the lock, the state among it",

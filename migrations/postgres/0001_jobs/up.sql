@@ -92,7 +92,7 @@ CREATE TABLE leasehold.finished_jobs (
     -- Why it was discarded or cancelled.
     reason          text
 );
-CREATE INDEX finished_jobs_state ON leasehold.finished_jobs (state, finished_at);
+CREATE INDEX finished_jobs_state ON leasehold.finished_jobs (state, finished_at, id);
 CREATE INDEX finished_jobs_batch ON leasehold.finished_jobs (batch_id, state) WHERE batch_id IS NOT NULL;
 
 -- The failed attempts of a job, the newest 100 of them. No reference to jobs: the row there moves when the job ends.

@@ -80,7 +80,7 @@ CREATE TABLE leasehold_finished_jobs (
     -- Why it was discarded or cancelled.
     reason          TEXT
 ) STRICT;
-CREATE INDEX leasehold_finished_jobs_state ON leasehold_finished_jobs (state, finished_at);
+CREATE INDEX leasehold_finished_jobs_state ON leasehold_finished_jobs (state, finished_at, id);
 CREATE INDEX leasehold_finished_jobs_batch ON leasehold_finished_jobs (batch_id, state) WHERE batch_id IS NOT NULL;
 
 -- The failed attempts of a job, the newest 100 of them.

@@ -168,7 +168,7 @@ fn a_schedule_has_the_kind_as_its_name_and_the_default_as_its_payload() {
     });
     let expected = quote! {
         let __payload: Self = ::core::default::Default::default();
-        ::core::option::Option::Some(::leasehold::schedule::Schedule::new(Self::KIND, "@daily").job(&__payload))
+        ::core::option::Option::Some(::leasehold::schedule::Schedule::new(<Self as ::leasehold::Job>::KIND, "@daily").job(&__payload))
     };
     assert!(tokens.to_string().contains(&expected.to_string()), "{tokens}");
     let tokens = derive(&parse_quote! {

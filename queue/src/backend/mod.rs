@@ -41,6 +41,8 @@ pub trait Backend:
     + LeaseStatements
     + CommitStatements
     + ResultStatements
+    + BatchStatements
+    + WaitStatements
     + SettleStatements
     + SweepStatements
     + ExpiryStatements

@@ -20,6 +20,9 @@ pub(crate) struct Held {
     pub(crate) idempotency_key: String,
     pub(crate) lease: Duration,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) batch_id: Option<i64>,
+    /// Whether other jobs may wait for its end.
+    pub(crate) awaited: bool,
     /// What its kind's limits count by.
     pub(crate) limit_key: Option<String>,
     /// From when on the handler is not to begin.
@@ -74,6 +77,8 @@ impl Held {
             idempotency_key: row.idempotency_key.clone(),
             lease: Duration::from_millis(row.lease_ms.unsigned_abs()),
             timeout,
+            batch_id: row.batch_id,
+            awaited: row.awaited,
             limit_key: row.limit_key.clone(),
             too_late_at: row.expires_in_ms.and_then(|ms| {
                 // Counted from the answer: the claim may have waited before it read the clock.

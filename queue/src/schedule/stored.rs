@@ -46,7 +46,7 @@ pub(super) fn define(schedule: &Schedule) -> Result<(ScheduleDefinition, Times),
         Some(Ok(job)) => job.clone(),
         Some(Err(source)) => {
             let source = std::sync::Arc::clone(source);
-            return Err(ScheduleError::Job { name, source });
+            return Err(ScheduleError::Enqueue { name, source });
         }
         None => return Err(ScheduleError::NoJob { name }),
     };

@@ -167,8 +167,10 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
                 break true;
             }
             // A look that began while this process held nothing, and that found nothing elsewhere.
-            if is_news && held == 0 && running.leases_held() == 0 && is_empty(&waiting, patience) {
-                if waiting.blocked == 0 || is_hopeless(&mut blocked_since, room_in, patience) {
+            let is_idle = held == 0 && running.leases_held() == 0 && running.shared.follow_ups.is_idle();
+            if is_news && is_idle && is_empty(&waiting, patience) {
+                let is_over = waiting.blocked == 0 || is_hopeless(&mut blocked_since, room_in, patience);
+                if is_over && nothing_follows(&running.shared, patience) {
                     break false;
                 }
             } else if is_news {
@@ -273,6 +275,16 @@ impl<C: Backend> Counter<C> {
             .read(|conn| conn.waiting(&shared.schema, &shared.serves, i64::MAX))
             .ok()
     }
+}
+
+/// What the last jobs let go may have come after the look; and other processes may not have looked yet.
+fn nothing_follows<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>, patience: Duration) -> bool {
+    if super::checker::finds_more(shared) {
+        return false;
+    }
+    let read = |conn: &mut C| conn.waiting(&shared.schema, &shared.serves, 1);
+    let waiting = shared.beats.lock().read(read);
+    waiting.is_ok_and(|waiting| is_empty(&waiting, patience))
 }
 
 fn is_empty(waiting: &Waiting, patience: Duration) -> bool {

@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::admitter::Admitter;
 use super::batch::{Look, Progress};
+use super::checker::FollowUps;
 use super::control::{Control, masked};
 use super::lanes::Lane;
 use super::leases::Leases;
@@ -355,6 +356,7 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
             retention: self.retention,
             batch: self.batch,
             leases: Leases::new(),
+            follow_ups: FollowUps::new(),
             unbegun: Locked::new(Vec::new()),
             stuck: AtomicUsize::new(0),
             alive: AtomicUsize::new(0),

@@ -7,6 +7,7 @@
 //! | settler | writes what becomes of jobs, completions in groups | its own |
 //! | heartbeat | renews leases, fences handlers past their timeout | its own, shared with maintenance |
 //! | maintenance | sweeps expired leases, fires schedules | shared with the heartbeat |
+//! | checker | finishes batches, lets go jobs that waited for others | shared with the heartbeat |
 //! | listener (PostgreSQL) | wakes the claimer | its own |
 //!
 //! [`Worker::unbatched`] does without claimer and settler: there each worker thread has a connection for both.
@@ -35,6 +36,7 @@ pub use batch::{Progress, Summary};
 mod builder;
 pub use builder::{StartError, Worker};
 
+mod checker;
 mod claimer;
 mod control;
 mod executor;
@@ -47,6 +49,7 @@ mod maintenance;
 #[cfg(feature = "progress")]
 mod progress;
 
+mod retention;
 mod running;
 pub use running::{Running, ShutdownReport};
 
@@ -62,6 +65,7 @@ mod threads;
 mod unbatched;
 
 use admitter::Admitter;
+use checker::FollowUps;
 use control::Control;
 use executor::Ends;
 use lanes::Lane;
@@ -92,6 +96,7 @@ pub(crate) struct Shared<C: Backend, A> {
     batch: bool,
     reporter: Reporter,
     leases: Leases,
+    follow_ups: FollowUps,
     /// Claimed jobs that no handler began before the worker stopped.
     unbegun: Locked<Vec<Arc<Held>>>,
     /// The connection of the heartbeat and of maintenance.
@@ -110,6 +115,8 @@ pub(crate) struct Shared<C: Backend, A> {
 impl<C: Backend, A> Shared<C, A> {
     /// A job is through with: its lease is not renewed any more.
     fn settled(&self, held: &Held) {
+        // Before it counts as settled: whoever waits until nothing is left must see that something may follow.
+        self.follow_ups.note(held);
         let last = self.leases.remove(&held.fence);
         if let Some(key) = &held.limit_key {
             self.admitter.free(&held.kind, key);

@@ -132,7 +132,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
             worker: shared.worker.id,
             begun,
             counted: &shared.counted,
-            oldest: self.claims % OLDEST_EVERY == 0,
+            oldest: self.claims.is_multiple_of(OLDEST_EVERY),
         };
         let sent = Instant::now();
         let rows = self.control.run(|conn| claim::take(conn, &shared.schema, &request));

@@ -19,6 +19,7 @@ mod texts;
 #[macro_use]
 mod schedule;
 mod admit;
+mod batches;
 mod claim;
 mod commit;
 mod connect;
@@ -36,6 +37,7 @@ mod pause;
 mod results;
 mod settle;
 mod sweep;
+mod waits;
 mod workers;
 
 impl Backend for PgConnection {

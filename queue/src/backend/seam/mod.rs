@@ -28,6 +28,11 @@ pub use settle::*;
 mod sweep;
 pub use sweep::*;
 
+mod waits;
+pub use waits::*;
+
+mod batches;
+pub use batches::*;
 mod expiry;
 pub use expiry::*;
 

@@ -8,6 +8,7 @@
 #[macro_use]
 mod schedule;
 mod admit;
+mod batches;
 mod claim;
 mod commit;
 mod connect;
@@ -26,6 +27,7 @@ mod settle;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod waits;
 mod workers;
 
 use std::fmt::Write as _;
