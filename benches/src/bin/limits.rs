@@ -42,10 +42,17 @@ fn measure<C: Backend>(url: &str, jobs: usize, threads: usize) -> Answer {
     let mut conn = C::establish(url)?;
     leasehold::migrate(&mut conn)?;
     let options = EnqueueOptions::new();
-    let free: Vec<Free> = (0..jobs).map(|_| Free { filler: "x".repeat(200) }).collect();
+    let free: Vec<Free> = (0..jobs)
+        .map(|_| Free {
+            filler: "x".repeat(200),
+        })
+        .collect();
     let mut rate = |what: &str, conn: &mut C| -> Answer {
         Free::enqueue_all(&free, conn, &options)?;
-        let worker = Worker::<C, ()>::new(url, ()).threads(threads).queues(["default"]).patience(Duration::ZERO);
+        let worker = Worker::<C, ()>::new(url, ())
+            .threads(threads)
+            .queues(["default"])
+            .patience(Duration::ZERO);
         let started = Instant::now();
         let summary = worker.register::<Free>().register::<HeldUp>().run_until_empty()?;
         tell(what, summary.counts.completed, started.elapsed().as_secs_f64());
