@@ -47,7 +47,7 @@ fn measure<C: Backend>(url: &str, jobs: usize, threads: usize) -> Answer {
             filler: "x".repeat(200),
         })
         .collect();
-    let mut rate = |what: &str, conn: &mut C| -> Answer {
+    let rate = |what: &str, conn: &mut C| -> Answer {
         Free::enqueue_all(&free, conn, &options)?;
         let worker = Worker::<C, ()>::new(url, ())
             .threads(threads)
