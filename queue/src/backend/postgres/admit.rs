@@ -98,10 +98,11 @@ const ROOM_OF: &str = room!(
     )"
 );
 
-// The first in order, whether somebody has locked them or not: were they stepped over, a job would run before its turn.
+// The first in order, whether somebody has locked them or not: were they stepped over, a job would run before its turn. The
+// key is asked for again under the lock, for an edit may have changed it.
 const ADMIT: &str = "
     WITH first AS MATERIALIZED (
-        SELECT coalesce(given.turn, best.id) AS id
+        SELECT coalesce(given.turn, best.id) AS id, given.limit_key
         FROM unnest($2, $3, $4) AS given (limit_key, room, turn)
         CROSS JOIN LATERAL (
             SELECT j.id FROM leasehold.jobs AS j
@@ -111,9 +112,11 @@ const ADMIT: &str = "
     )
     UPDATE leasehold.jobs AS j SET blocked_by = NULL
     WHERE j.id = ANY (ARRAY(
-        SELECT l.id FROM leasehold.jobs AS l
-        WHERE l.id = ANY (ARRAY(SELECT id FROM first)) AND l.state = 'ready' AND l.blocked_by = 'limit'
-        FOR NO KEY UPDATE SKIP LOCKED
+        SELECT mine.id FROM first CROSS JOIN LATERAL (
+            SELECT l.id FROM leasehold.jobs AS l
+            WHERE l.id = first.id AND l.limit_key = first.limit_key AND l.state = 'ready' AND l.blocked_by = 'limit'
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) AS mine
     )) AND j.state = 'ready' AND j.blocked_by = 'limit'
 ";
 
