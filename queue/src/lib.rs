@@ -300,8 +300,12 @@ mod guide {
     struct Batches;
     #[doc = include_str!("../../docs/guide/events.md")]
     struct Events;
+    #[doc = include_str!("../../docs/guide/limits.md")]
+    struct Limits;
     #[doc = include_str!("../../docs/guide/manage.md")]
     struct Manage;
+    #[doc = include_str!("../../docs/guide/queues.md")]
+    struct Queues;
     #[doc = include_str!("../../docs/guide/results.md")]
     struct Results;
     #[doc = include_str!("../../docs/guide/retries.md")]

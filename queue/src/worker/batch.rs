@@ -49,7 +49,7 @@ impl Look {
 pub struct Progress {
     /// What happened in this process so far.
     pub counts: Counts,
-    /// Jobs that are ready or run, in any process, when last counted; `None` before the first count.
+    /// Jobs that are ready, blocked or running, in any process, when last counted; `None` before the first count.
     pub left: Option<u64>,
     /// Since the start.
     pub elapsed: Duration,
@@ -188,10 +188,7 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
             .lock()
             .read(|conn| conn.waiting(&shared.schema, &shared.serves, i64::MAX));
         let waiting = waiting.unwrap_or_default();
-        show.counted = Some((
-            running.counts().ended(),
-            waiting.ready.unsigned_abs() + waiting.running.unsigned_abs(),
-        ));
+        show.counted = Some((running.counts().ended(), left(&waiting)));
         show.tell(&running);
         Ok(Summary {
             counts: running.counts(),
@@ -220,7 +217,7 @@ impl Show {
         }
         let ended = running.counts().ended();
         if let Some(waiting) = counter.count_if_due(&running.shared) {
-            self.counted = Some((ended, waiting.ready.unsigned_abs() + waiting.running.unsigned_abs()));
+            self.counted = Some((ended, left(&waiting)));
         }
         self.tell(running);
     }
@@ -285,6 +282,10 @@ fn nothing_follows<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>, 
     let read = |conn: &mut C| conn.waiting(&shared.schema, &shared.serves, 1);
     let waiting = shared.beats.lock().read(read);
     waiting.is_ok_and(|waiting| is_empty(&waiting, patience))
+}
+
+fn left(waiting: &Waiting) -> u64 {
+    waiting.ready.unsigned_abs() + waiting.blocked.unsigned_abs() + waiting.running.unsigned_abs()
 }
 
 fn is_empty(waiting: &Waiting, patience: Duration) -> bool {

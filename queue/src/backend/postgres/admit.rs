@@ -14,10 +14,12 @@ const LOCK: i32 = 0x4164_6d69;
 // To the transaction's end, so it works through a pooler. Not waited for: whoever has it is doing the same work.
 const TRY_LOCK: &str = "SELECT pg_catalog.pg_try_advisory_xact_lock($1, pg_catalog.hashtext($2)) AS locked";
 
+// With a limit, or the planner would join with all that is blocked.
 const BLOCKED_KINDS: &str = "
-    SELECT asked.kind FROM unnest($1) AS asked (kind)
-    WHERE EXISTS (SELECT 1 FROM leasehold.jobs AS j WHERE j.kind = asked.kind AND j.blocked_by = 'limit')
-      AND NOT EXISTS (SELECT 1 FROM leasehold.pauses WHERE scope = 'all')
+    SELECT asked.kind FROM unnest($1) AS asked (kind) CROSS JOIN LATERAL (
+        SELECT 1 FROM leasehold.jobs AS j WHERE j.kind = asked.kind AND j.blocked_by = 'limit' LIMIT 1
+    ) AS one
+    WHERE NOT EXISTS (SELECT 1 FROM leasehold.pauses WHERE scope = 'all')
       AND asked.kind <> ALL (ARRAY(SELECT name FROM leasehold.pauses WHERE scope = 'kind'))
     ORDER BY asked.kind
 ";
@@ -89,18 +91,18 @@ const ROOM_AFTER: &str = room!(
 
 const ROOM_OF: &str = room!(
     "keys AS MATERIALIZED (
-        SELECT given.limit_key FROM unnest($2) AS given (limit_key)
-        WHERE EXISTS (
+        SELECT given.limit_key FROM unnest($2) AS given (limit_key) CROSS JOIN LATERAL (
             SELECT 1 FROM leasehold.jobs AS j
-            WHERE j.kind = $1 AND j.limit_key = given.limit_key AND j.blocked_by = 'limit'
-        )
+            WHERE j.kind = $1 AND j.limit_key = given.limit_key AND j.blocked_by = 'limit' LIMIT 1
+        ) AS one
     )"
 );
 
-// The first in order, whether somebody has locked them or not: were they stepped over, a job would run before its turn.
+// The first in order, whether somebody has locked them or not: were they stepped over, a job would run before its turn. The
+// key is asked for again under the lock, for an edit may have changed it.
 const ADMIT: &str = "
     WITH first AS MATERIALIZED (
-        SELECT coalesce(given.turn, best.id) AS id
+        SELECT coalesce(given.turn, best.id) AS id, given.limit_key
         FROM unnest($2, $3, $4) AS given (limit_key, room, turn)
         CROSS JOIN LATERAL (
             SELECT j.id FROM leasehold.jobs AS j
@@ -110,9 +112,11 @@ const ADMIT: &str = "
     )
     UPDATE leasehold.jobs AS j SET blocked_by = NULL
     WHERE j.id = ANY (ARRAY(
-        SELECT l.id FROM leasehold.jobs AS l
-        WHERE l.id = ANY (ARRAY(SELECT id FROM first)) AND l.state = 'ready' AND l.blocked_by = 'limit'
-        FOR NO KEY UPDATE SKIP LOCKED
+        SELECT mine.id FROM first CROSS JOIN LATERAL (
+            SELECT l.id FROM leasehold.jobs AS l
+            WHERE l.id = first.id AND l.limit_key = first.limit_key AND l.state = 'ready' AND l.blocked_by = 'limit'
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) AS mine
     )) AND j.state = 'ready' AND j.blocked_by = 'limit'
 ";
 

@@ -38,7 +38,7 @@ macro_rules! paused {
 // generations is for the sweep, which adds one more. The claim makes itself durable, whatever
 // the session says: a claim that a crash forgets would be given to a second worker.
 macro_rules! claim {
-    ($best:expr) => {
+    (of_each: $of_each:expr, order: $order:literal) => {
         concat!(
             "
     UPDATE leasehold.jobs AS j SET
@@ -51,7 +51,11 @@ macro_rules! claim {
             "
         ) AS served
         CROSS JOIN LATERAL (",
-            $best,
+            $of_each,
+            "
+        ) AS best
+        ORDER BY ",
+            $order,
             " LIMIT $4
     )) AND j.state = 'ready'
     RETURNING j.id, j.queue, j.kind, j.version, j.payload::pg_catalog.text, j.attempt, j.max_attempts, j.generation, j.lease_ms,
@@ -63,7 +67,7 @@ macro_rules! claim {
 "
         )
     };
-    (counted $claim:expr) => {
+    (counted: $claim:expr) => {
         concat!(
             "WITH claimed AS (",
             $claim,
@@ -85,23 +89,21 @@ macro_rules! claimable {
 /// The highest priority first, and of each the oldest.
 macro_rules! best {
     () => {
-        concat!(
+        claim!(of_each: concat!(
             "
             SELECT id, priority, run_at FROM leasehold.jobs
             WHERE ",
             claimable!(),
             "
-            ORDER BY priority DESC, run_at, id LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED
-        ) AS best
-        ORDER BY best.priority DESC, best.run_at, best.id"
-        )
+            ORDER BY priority DESC, run_at, id LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED"
+        ), order: "best.priority DESC, best.run_at, best.id")
     };
 }
 
 /// The oldest of each of the 64 lowest priorities, and of them the oldest: from priority to priority in the index.
 macro_rules! oldest {
     () => {
-        concat!(
+        claim!(of_each: concat!(
             "
             WITH RECURSIVE levels (priority, place) AS (
                 (SELECT priority, 1 FROM leasehold.jobs WHERE ",
@@ -122,21 +124,19 @@ macro_rules! oldest {
             "
                   AND priority = levels.priority
                 ORDER BY run_at, id LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED
-            ) AS one
-        ) AS best
-        ORDER BY best.run_at, best.id"
-        )
+            ) AS one"
+        ), order: "best.run_at, best.id")
     };
 }
 
-const CLAIM: &str = claim!(best!());
+const CLAIM: &str = best!();
 
 // Now and then instead: else jobs of a low priority might wait for ever.
-const CLAIM_OLDEST: &str = claim!(oldest!());
+const CLAIM_OLDEST: &str = oldest!();
 
 // For programs with rates, when handlers begin at once: the starts are counted in the same statement.
-const CLAIM_COUNTED: &str = claim!(counted claim!(best!()));
-const CLAIM_OLDEST_COUNTED: &str = claim!(counted claim!(oldest!()));
+const CLAIM_COUNTED: &str = claim!(counted: best!());
+const CLAIM_OLDEST_COUNTED: &str = claim!(counted: oldest!());
 
 const FIND_CLAIMED: &str = "
     SELECT id, queue, kind, version, payload::pg_catalog.text, attempt, max_attempts, generation, lease_ms, idempotency_key,
