@@ -6,8 +6,8 @@ use stateright::Property;
 use crate::action::Action;
 use crate::judgement::{Answer, diagnosed, resolved};
 use crate::state::{Lease, Row, Stage, State, System};
-use crate::step::step;
-use crate::variants::{Durability, Fence, Protocol, Resolve};
+use crate::step::Step;
+use crate::variants::{Durability, Fence, Protocol};
 
 pub(crate) const ONE_COMMIT: &str = "a job is completed by one commit, and by no more";
 pub(crate) const OWNERS_COMMIT: &str = "a commit is its owner's";
@@ -139,23 +139,23 @@ fn claims_stay(_: &Protocol, system: &System) -> bool {
 fn can_finish(protocol: &Protocol, system: &System) -> bool {
     let open = |system: &System, job: usize| !system.db[job].state.is_terminal();
     (0..protocol.jobs).filter(|&job| open(system, job)).all(|job| {
-        let mut now = system.clone();
-        let mut take = |action| now = step(protocol, &now, action);
+        let mut now = Step::from(protocol, system);
         for (worker, of, lease) in system.leases() {
             if of == job && matches!(lease.stage, Stage::Sent { .. }) {
-                take(Action::Abort(worker, job));
+                now.take(Action::Abort(worker, job));
             }
         }
-        take(Action::Die(0));
+        now.take(Action::Die(0));
         if system.db[job].state == State::Running {
-            take(Action::Expire(job));
-            take(Action::Sweep(job));
+            now.take(Action::Expire(job));
+            now.take(Action::Sweep(job));
         }
-        if system.db[job].state == State::Ready || !system.db[job].cancel_requested {
-            take(Action::Claim(0, job));
-            take(Action::Commit(0, job));
+        // A sweep ends a job that was asked to stop.
+        if !now.system.db[job].state.is_terminal() {
+            now.take(Action::Claim(0, job));
+            now.take(Action::Commit(0, job));
         }
-        now.db[job].state.is_terminal()
+        now.system.db[job].state.is_terminal()
     })
 }
 

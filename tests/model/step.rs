@@ -7,21 +7,26 @@ use crate::variants::{Durability, Protocol, Resolve};
 
 /// The state after an action that may be tried in `before`.
 pub(crate) fn step(protocol: &Protocol, before: &System, action: Action) -> System {
-    let mut step = Step {
-        protocol,
-        system: before.clone(),
-    };
+    let mut step = Step::from(protocol, before);
     step.take(action);
     step.system.canonical()
 }
 
-struct Step<'a> {
+/// Several actions, one after the other.
+pub(crate) struct Step<'a> {
     protocol: &'a Protocol,
-    system: System,
+    pub(crate) system: System,
 }
 
-impl Step<'_> {
-    fn take(&mut self, action: Action) {
+impl<'a> Step<'a> {
+    pub(crate) fn from(protocol: &'a Protocol, system: &System) -> Self {
+        Self {
+            protocol,
+            system: system.clone(),
+        }
+    }
+
+    pub(crate) fn take(&mut self, action: Action) {
         match action {
             Action::Claim(worker, job) => self.claim(worker, &[job], true),
             Action::ClaimBatch(worker) => self.claim(worker, &self.ready(), true),
