@@ -9,7 +9,8 @@ pub use serde_json::Value;
 pub use crate::admit::admit_all;
 pub use crate::backend::*;
 pub use crate::claim::{Found, claim};
-pub use crate::lease::Fence;
+use crate::lease::Refusal;
+pub use crate::lease::{Fence, Verdict};
 #[cfg(feature = "postgres")]
 pub use crate::worker::listener::listen;
 
@@ -17,6 +18,12 @@ pub use crate::worker::listener::listen;
 #[must_use]
 pub fn limit_of<J: crate::Job>() -> KindLimit {
     J::LIMIT.of_kind(J::KIND)
+}
+
+/// What a row says about a fence that matched nothing; `None` when the job is still its worker's.
+#[must_use]
+pub fn refusal(fence: &Fence, row: Option<&Ownership>) -> Option<Refusal> {
+    Refusal::of(fence, row)
 }
 
 /// A field of a unique key.
