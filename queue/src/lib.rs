@@ -308,9 +308,13 @@ mod guide {
     struct Queues;
     #[doc = include_str!("../../docs/guide/results.md")]
     struct Results;
+    #[doc = include_str!("../../docs/guide/retries.md")]
+    struct Retries;
     #[cfg(feature = "schedules")]
     #[doc = include_str!("../../docs/guide/schedules.md")]
     struct Schedules;
+    #[doc = include_str!("../../docs/guide/unique.md")]
+    struct Unique;
     #[doc = include_str!("../../docs/guide/workflows.md")]
     struct Workflows;
 }

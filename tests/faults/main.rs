@@ -33,7 +33,6 @@ mod locked_rows;
 mod lost_answers;
 #[cfg(feature = "postgres")]
 mod lost_heartbeats;
-mod racing_schedules;
 #[cfg(feature = "postgres")]
 mod read_only;
 #[cfg(feature = "postgres")]
