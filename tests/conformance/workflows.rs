@@ -162,8 +162,9 @@ conformance!(
             of(limited),
             of(both)
         ));
-        let (_, counts) = drain(&mut conn, |_, lease| lease.finish());
-        assert_eq!(counts.completed, 1);
+        // One alone: the next look would let the limited job through, for its kind has no limit in this program.
+        let runner = Runner::<Connection, _>::new(finish::<Connection>);
+        assert!(runner.register::<Note>().run_one(&mut conn).unwrap());
         let mut kept = |id| {
             db.text(&format!(
                 "SELECT CAST(scheduled AS integer) || coalesce(blocked_by, '-') FROM leasehold.jobs WHERE id = {id}"
