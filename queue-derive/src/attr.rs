@@ -5,6 +5,7 @@ use syn::{Attribute, ExprPath, LitStr, Meta, Path};
 use crate::backoff::GivenBackoff;
 use crate::errors::Errors;
 use crate::given::{Given, Number, options};
+use crate::limit::LimitOption;
 use crate::schedule::Schedule;
 use crate::unique::GivenUnique;
 
@@ -19,6 +20,9 @@ pub(crate) const FORMS: &[(&str, &str)] = &[
     ("timeout", r#"timeout = "20m""#),
     ("expires", r#"expires = "1h""#),
     ("unique", r#"unique(by = "account, month")"#),
+    ("concurrency", r#"concurrency(by = "tenant", max = 2)"#),
+    ("rate", r#"rate(by = "tenant", max = 100, per = "1m")"#),
+    ("serial", r#"serial(by = "tenant")"#),
     ("schedule", r#"schedule(cron = "0 3 * * *")"#),
     ("version", "version = 2"),
     ("migrate", "migrate = upgrade"),
@@ -38,6 +42,9 @@ pub(crate) struct Attributes {
     pub(crate) expires: Option<LitStr>,
     pub(crate) schedule: Option<Schedule>,
     pub(crate) unique: Option<GivenUnique>,
+    pub(crate) concurrency: Option<LimitOption>,
+    pub(crate) rate: Option<LimitOption>,
+    pub(crate) serial: Option<LimitOption>,
     pub(crate) version: Option<Number>,
     pub(crate) migrate: Option<ExprPath>,
     pub(crate) krate: Option<Path>,
@@ -89,6 +96,9 @@ impl Attributes {
             "expires" => self.expires = option.text(errors),
             "schedule" => self.schedule = Schedule::parse(option, errors),
             "unique" => self.unique = option.unique(errors),
+            "concurrency" => self.concurrency = LimitOption::read(option, &["max"], errors),
+            "rate" => self.rate = LimitOption::read(option, &["max", "per"], errors),
+            "serial" => self.serial = LimitOption::read(option, &[], errors),
             "version" => self.version = option.number(errors),
             "migrate" => self.migrate = option.path(errors),
             "crate" => self.krate = option.krate(errors),

@@ -40,7 +40,13 @@ pub(crate) fn job(model: &JobModel) -> TokenStream {
     let expires = optional(format_ident!("EXPIRES"), model.expires);
     let backoff = model.backoff.as_ref().map(|shape| backoff(shape, krate));
     let unique = model.unique.as_ref().and_then(|unique| unique_settings(unique, krate));
-    let unique_key = model.unique.as_ref().map(|unique| unique_key(unique, krate));
+    let unique_key = model
+        .unique
+        .as_ref()
+        .map(|unique| key("unique_key", &unique.fields, krate));
+    let limit = model.limit.as_ref().map(|limit| limit.constant(krate));
+    let limit_key = model.limit.as_ref().filter(|limit| !limit.by.is_empty());
+    let limit_key = limit_key.map(|limit| key("limit_key", &limit.by, krate));
     let schedule = model.schedule.as_ref().map(|given| schedule(given, krate));
     let migrate = model.migrate.as_ref().map(|path| migrate(path, krate));
     quote! {
@@ -59,6 +65,8 @@ pub(crate) fn job(model: &JobModel) -> TokenStream {
                 #backoff
                 #unique
                 #unique_key
+                #limit
+                #limit_key
                 #schedule
                 #migrate
             }
@@ -139,13 +147,15 @@ fn backoff(backoff: &Backoff, krate: &Path) -> TokenStream {
     quote!(const BACKOFF: #krate::Backoff = #krate::Backoff::#value #jitter;)
 }
 
-fn unique_key(unique: &Unique, krate: &Path) -> TokenStream {
-    let fields = unique.fields.iter().map(|UniqueField { name, member, ty }| {
+/// The function that makes a key of fields.
+fn key(function: &str, fields: &[UniqueField], krate: &Path) -> TokenStream {
+    let fields = fields.iter().map(|UniqueField { name, member, ty }| {
         let value = placed_at(quote!(#krate::__private::to_value(&self.#member)), ty.span());
         quote!((#name, #value))
     });
+    let function = format_ident!("{function}");
     quote! {
-        fn unique_key(&self) -> ::core::option::Option<#krate::__private::String> {
+        fn #function(&self) -> ::core::option::Option<#krate::__private::String> {
             ::core::option::Option::Some(#krate::__private::unique_key(&[#(#fields),*]))
         }
     }

@@ -41,10 +41,8 @@ pub(crate) struct Number {
 
 impl Given {
     pub(crate) fn text(self, errors: &mut Errors) -> Option<LitStr> {
-        match self.value.literal() {
-            Some(Lit::Str(text)) => Some(text.clone()),
-            _ => self.wrong("text in quotes", errors),
-        }
+        let form = self.form();
+        self.text_as(form, errors)
     }
 
     pub(crate) fn backoff(self, errors: &mut Errors) -> Option<GivenBackoff> {
@@ -56,6 +54,30 @@ impl Given {
     }
 
     pub(crate) fn number(self, errors: &mut Errors) -> Option<Number> {
+        let form = self.form();
+        self.number_as(form, errors)
+    }
+
+    /// Its right form, by its key.
+    pub(crate) fn form(&self) -> &'static str {
+        FORMS
+            .iter()
+            .chain(&schedule::FORMS)
+            .chain(&unique::FORMS)
+            .find(|(name, _)| self.key == name)
+            .map_or("", |(_, form)| form)
+    }
+
+    /// Text, in an option whose right form is `form`.
+    pub(crate) fn text_as(self, form: &str, errors: &mut Errors) -> Option<LitStr> {
+        match self.value.literal() {
+            Some(Lit::Str(text)) => Some(text.clone()),
+            _ => self.wrong_as(form, "text in quotes", errors),
+        }
+    }
+
+    /// A whole number, in an option whose right form is `form`.
+    pub(crate) fn number_as(self, form: &str, errors: &mut Errors) -> Option<Number> {
         let (at, number, negative) = match &self.value {
             Value::Expr(
                 at @ Expr::Unary(ExprUnary {
@@ -63,16 +85,16 @@ impl Given {
                 }),
             ) => (at, &**expr, true),
             Value::Expr(at) => (at, at, false),
-            _ => return self.wrong("a whole number", errors),
+            _ => return self.wrong_as(form, "a whole number", errors),
         };
         let Expr::Lit(ExprLit {
             lit: Lit::Int(number), ..
         }) = number
         else {
-            return self.wrong("a whole number", errors);
+            return self.wrong_as(form, "a whole number", errors);
         };
         if !number.suffix().is_empty() {
-            return self.wrong("a whole number without a suffix", errors);
+            return self.wrong_as(form, "a whole number without a suffix", errors);
         }
         let (sign, outside) = if negative { ("-", i64::MIN) } else { ("", i64::MAX) };
         let value = format!("{sign}{number}", number = number.base10_digits())
@@ -122,13 +144,20 @@ impl Given {
         }
     }
 
+    /// The options of a limit, of which there may be none if it `may_be_bare`.
+    pub(crate) fn inner(self, may_be_bare: bool, expected: &str, errors: &mut Errors) -> Option<Vec<Given>> {
+        match &self.value {
+            Value::List(tokens) if !tokens.is_empty() => Some(options(tokens.clone(), errors)),
+            Value::None if may_be_bare => Some(Vec::new()),
+            _ => self.wrong(expected, errors),
+        }
+    }
+
     fn wrong<T>(&self, expected: &str, errors: &mut Errors) -> Option<T> {
-        let form = FORMS
-            .iter()
-            .chain(&schedule::FORMS)
-            .chain(&unique::FORMS)
-            .find(|(name, _)| self.key == name)
-            .map_or("", |(_, form)| form);
+        self.wrong_as(self.form(), expected, errors)
+    }
+
+    fn wrong_as<T>(&self, form: &str, expected: &str, errors: &mut Errors) -> Option<T> {
         errors.push(
             self.value.at(&self.key),
             format_args!("expected {expected}, as in `{form}`"),

@@ -14,6 +14,7 @@ mod duration;
 mod errors;
 mod expand;
 mod given;
+mod limit;
 mod model;
 mod schedule;
 #[cfg(test)]

@@ -11,6 +11,7 @@ use crate::backoff::{self, Backoff};
 use crate::duration::{self, DAY};
 use crate::errors::Errors;
 use crate::given::Number;
+use crate::limit::Limit;
 use crate::schedule::Schedule;
 use crate::unique::Unique;
 
@@ -30,6 +31,7 @@ pub(crate) struct JobModel {
     pub(crate) backoff: Option<Backoff>,
     pub(crate) schedule: Option<Schedule>,
     pub(crate) unique: Option<Unique>,
+    pub(crate) limit: Option<Limit>,
     pub(crate) migrate: Option<ExprPath>,
 }
 
@@ -64,6 +66,7 @@ impl JobModel {
         let expires = longer_than_0("expires", given.expires, errors);
         let backoff = given.backoff.and_then(|given| backoff::backoff(given, errors));
         let unique = given.unique.map(|unique| unique.check(input, errors));
+        let limit = Limit::of([given.concurrency, given.rate, given.serial], input, errors);
 
         match (kind, errors.take()) {
             (Some(kind), None) => Ok(Self {
@@ -79,6 +82,7 @@ impl JobModel {
                 expires,
                 backoff,
                 unique,
+                limit,
                 schedule: given.schedule,
                 migrate: given.migrate,
             }),
@@ -169,7 +173,7 @@ pub(crate) fn name(key: &str, given: Option<LitStr>, errors: &mut Errors) -> Opt
     None
 }
 
-fn number<T: TryFrom<i64>>(
+pub(crate) fn number<T: TryFrom<i64>>(
     key: &str,
     given: Option<Number>,
     range: RangeInclusive<i64>,

@@ -47,7 +47,7 @@ pub(crate) struct Unique {
     pub(crate) on_conflict: Option<&'static str>,
 }
 
-/// A field that the unique key is made of.
+/// A field that a unique or limit key is made of.
 pub(crate) struct UniqueField {
     /// As it is written in the option and in the key.
     pub(crate) name: String,
@@ -86,7 +86,10 @@ impl GivenUnique {
 
     pub(crate) fn check(self, input: &DeriveInput, errors: &mut Errors) -> Unique {
         Unique {
-            fields: self.by.map(|by| fields_of(&by, input, errors)).unwrap_or_default(),
+            fields: self
+                .by
+                .map(|by| fields_of("unique", &by, input, errors))
+                .unwrap_or_default(),
             per_queue: self.per_queue,
             states: self.states.map(|states| states_of(&states, errors)).unwrap_or_default(),
             within: self.within.and_then(|within| {
@@ -140,13 +143,16 @@ fn action_of(text: &str) -> Result<&'static str, String> {
 }
 
 /// The fields that are named, with a mistake for each that is not there.
-fn fields_of(by: &LitStr, input: &DeriveInput, errors: &mut Errors) -> Vec<UniqueField> {
+pub(crate) fn fields_of(option: &str, by: &LitStr, input: &DeriveInput, errors: &mut Errors) -> Vec<UniqueField> {
     let fields = match &input.data {
         Data::Struct(data) => fields(&data.fields),
         _ => {
             errors.push(
                 by,
-                format_args!("`unique` goes by the fields of a struct, and `{}` is none", input.ident),
+                format_args!(
+                    "`{option}` goes by the fields of a struct, and `{}` is none",
+                    input.ident
+                ),
             );
             return Vec::new();
         }

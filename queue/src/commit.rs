@@ -16,8 +16,7 @@ use diesel::result::{DatabaseErrorKind, Error, QueryResult};
 
 use crate::backend::{Backend, Completion, Isolation, Ownership};
 use crate::handler::JobError;
-use crate::inspect::State;
-use crate::lease::{Held, Refusal, Slot};
+use crate::lease::{Held, Refusal, Slot, Verdict};
 use crate::results::StoredResult;
 use crate::schema::Schema;
 
@@ -83,6 +82,10 @@ impl Commit<'_> {
                         return Err(refused_commit(&error));
                     }
                     Verdict::NotCommitted => {}
+                    Verdict::Refused(refusal) => {
+                        self.held.mark_lost(refusal.clone());
+                        return Err(JobError::refused(refusal));
+                    }
                 },
             }
             if let Some(refusal) = self.held.lost() {
@@ -256,7 +259,7 @@ impl Commit<'_> {
                 .fresh()
                 .and_then(|mut conn| Ok(self.locked_ownership(&mut conn, slot.schema())?));
             match row {
-                Ok(row) => return self.verdict(row.as_ref()),
+                Ok(row) => return Ok(Verdict::of(&self.held.fence, row.as_ref())),
                 Err(error) => log::debug!("job {}: still unknown: {error}", self.held.fence.id),
             }
             if self.held.remaining(Instant::now()) < wait {
@@ -281,27 +284,6 @@ impl Commit<'_> {
         roll_back_to(conn, 0);
         row
     }
-
-    fn verdict(&self, row: Option<&Ownership>) -> Result<Verdict, JobError> {
-        match Refusal::of(&self.held.fence, row) {
-            None => Ok(Verdict::NotCommitted),
-            Some(Refusal::AlreadyFinished { state })
-                if state == State::Completed && row.map(|row| row.generation) == Some(self.held.fence.generation) =>
-            {
-                Ok(Verdict::Committed)
-            }
-            Some(refusal) => {
-                self.held.mark_lost(refusal.clone());
-                Err(JobError::refused(refusal))
-            }
-        }
-    }
-}
-
-/// What the row says about a COMMIT whose answer was lost.
-enum Verdict {
-    Committed,
-    NotCommitted,
 }
 
 fn refused_commit(error: &Error) -> JobError {

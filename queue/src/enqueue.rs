@@ -16,7 +16,7 @@ mod holders;
 mod keys;
 #[cfg(feature = "sqlite")]
 pub(crate) use keys::{fingerprint, stored_idempotency_key};
-use keys::{stored_unique_key, take_keys};
+use keys::{stored_limit_key, stored_unique_key, take_keys};
 
 mod many;
 pub(crate) use many::Jobs;
@@ -287,8 +287,8 @@ pub(crate) fn new_job<J: Job>(job: &J, options: &EnqueueOptions) -> Result<NewJo
             .map(|key| stored_unique_key(kind, unique.is_per_queue().then_some(queue), &key)),
         unique,
         expires_ms: options.expires.or(J::EXPIRES).map(millis),
-        limit_key: None,
-        limit_rank: 0,
+        limit_key: (!J::LIMIT.is_none()).then(|| stored_limit_key(kind, job.limit_key().as_deref())),
+        limit_rank: J::LIMIT.rank(options.priority.unwrap_or(J::PRIORITY)),
         batch_id: None,
         waits: false,
         awaited: false,

@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 
 use crate::backend::AsBackend;
 use crate::enqueue::{self, EnqueueError, EnqueueOptions, Enqueued};
+use crate::limit::Limit;
 
 mod backoff;
 pub use backoff::Backoff;
@@ -46,6 +47,9 @@ pub use unique::{OnConflict, Unique};
 /// | `timeout` | a duration longer than 0 | none |
 /// | `expires` | a duration longer than 0: the age at which a job is discarded instead of run | none |
 /// | `unique` | what at most one job may have, see below | any number of equal jobs |
+/// | `concurrency` | `(by = "tenant", max = 2)`: so many at a time, over all processes; without `by` of the whole kind | any number |
+/// | `rate` | `(by = "tenant", max = 100, per = "1m")`: so many begin within any such time; with the `by` of the others | any number |
+/// | `serial` | `(by = "tenant")`: one at a time, in the order of enqueue | in any order |
 /// | `schedule` | `(cron = "0 3 * * *")`, see below | none |
 /// | `version` | 1 to 1000 | 1 |
 /// | `migrate` | a function that migrates older payloads; needs `version = 2` or more | refuses them |
@@ -143,6 +147,14 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
 
     /// What at most one job of this kind may have, as [`Job::UNIQUE`] says; `None`: any number of equal jobs.
     fn unique_key(&self) -> Option<String> {
+        None
+    }
+
+    /// How many jobs of this kind may run, over all processes.
+    const LIMIT: Limit = Limit::none();
+
+    /// What [`Job::LIMIT`] counts by: jobs with the same key share it; `None`: all jobs of the kind do.
+    fn limit_key(&self) -> Option<String> {
         None
     }
 

@@ -31,7 +31,7 @@ use crate::handler::{JobError, Outcome};
 use crate::results::StoredResult;
 
 mod fence;
-pub use fence::{Fence, Refusal};
+pub use fence::{Fence, Refusal, Verdict};
 
 mod held;
 pub(crate) use held::Held;

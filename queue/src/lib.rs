@@ -226,6 +226,12 @@ pub use batch::Batch;
 mod workflow;
 pub use workflow::{EnqueuedWorkflow, Step, Workflow, WorkflowError};
 
+mod limit;
+pub use limit::Limit;
+
+#[allow(missing_docs, reason = "for the runtime and the project's own tests")]
+mod admit;
+
 mod wake;
 
 #[allow(missing_docs, reason = "for the runtime and the project's own tests")]
@@ -294,13 +300,21 @@ mod guide {
     struct Batches;
     #[doc = include_str!("../../docs/guide/events.md")]
     struct Events;
+    #[doc = include_str!("../../docs/guide/limits.md")]
+    struct Limits;
     #[doc = include_str!("../../docs/guide/manage.md")]
     struct Manage;
+    #[doc = include_str!("../../docs/guide/queues.md")]
+    struct Queues;
     #[doc = include_str!("../../docs/guide/results.md")]
     struct Results;
+    #[doc = include_str!("../../docs/guide/retries.md")]
+    struct Retries;
     #[cfg(feature = "schedules")]
     #[doc = include_str!("../../docs/guide/schedules.md")]
     struct Schedules;
+    #[doc = include_str!("../../docs/guide/unique.md")]
+    struct Unique;
     #[doc = include_str!("../../docs/guide/workflows.md")]
     struct Workflows;
 }

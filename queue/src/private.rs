@@ -6,11 +6,25 @@ pub use serde::Serialize;
 pub use serde::de::DeserializeOwned;
 pub use serde_json::Value;
 
+pub use crate::admit::admit_all;
 pub use crate::backend::*;
 pub use crate::claim::{Found, claim};
-pub use crate::lease::Fence;
+use crate::lease::Refusal;
+pub use crate::lease::{Fence, Verdict};
 #[cfg(feature = "postgres")]
 pub use crate::worker::listener::listen;
+
+/// The limits of a job type, as the statements take them.
+#[must_use]
+pub fn limit_of<J: crate::Job>() -> KindLimit {
+    J::LIMIT.of_kind(J::KIND)
+}
+
+/// What a row says about a fence that matched nothing; `None` when the job is still its worker's.
+#[must_use]
+pub fn refusal(fence: &Fence, row: Option<&Ownership>) -> Option<Refusal> {
+    Refusal::of(fence, row)
+}
 
 /// A field of a unique key.
 pub fn to_value<T: serde::Serialize + ?Sized>(field: &T) -> Value {

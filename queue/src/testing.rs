@@ -28,6 +28,7 @@ use std::time::{Duration, Instant};
 use diesel::result::QueryResult;
 use uuid::Uuid;
 
+use crate::admit::admit_all;
 use crate::backend::{AsBackend, Backend, ClaimRequest, ClaimedRow, ConnectionSettings, InspectStatements, WriteGate};
 use crate::events::{Counts, Reporter};
 use crate::follow_up::{self, Direct, Ended, Followed};
@@ -114,12 +115,16 @@ impl<C: Backend, A> Runner<C, A> {
         self.registry.check()?;
         let serves = self.registry.serves(&self.queues);
         conn.promote(&self.schema, &serves, 1000)?;
+        admit_all(conn, &self.schema, &self.registry.limits())?;
+        let counted = self.registry.counted();
         let request = ClaimRequest {
             serves: &serves,
             limit: 1,
             lease_token: Uuid::new_v4(),
             worker: Uuid::new_v4(),
             begun: true,
+            counted: &counted,
+            oldest: false,
         };
         let sent = Instant::now();
         let mut claimed = conn.claim(&self.schema, &request)?;

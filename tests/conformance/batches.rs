@@ -455,13 +455,23 @@ conformance!(
             lease.progress(1, 2, "half")?;
             lease.finish_with(&1)
         });
-        assert_eq!(conn.purge(&schema, "completed", 0, 10).unwrap(), 1);
+        assert_eq!(
+            conn.purge(&schema, "completed", 0, PurgeCursor::START, 10)
+                .unwrap()
+                .purged,
+            1
+        );
         assert_eq!(db.integer("SELECT count(*) FROM leasehold.job_results"), 0);
         assert_eq!(db.integer("SELECT count(*) FROM leasehold.job_progress"), 0);
         assert_eq!(look(&mut conn, id).counts.completed, 1);
         conn.finish(&schema, &fences[1..]).unwrap();
         drain(&mut conn, |_, lease| lease.finish());
-        assert_eq!(conn.purge(&schema, "completed", 0, 10).unwrap(), 3);
+        assert_eq!(
+            conn.purge(&schema, "completed", 0, PurgeCursor::START, 10)
+                .unwrap()
+                .purged,
+            3
+        );
         // The batch goes after a time of its own.
         assert_eq!(conn.sweep_batches(&schema, 60_000, 10).unwrap(), 0);
         assert_eq!(look(&mut conn, id).counts.completed, 2);

@@ -205,6 +205,8 @@ conformance!(
             let kept_before = kept(db, "leasehold.jobs", id).unwrap();
             let request = ClaimRequest {
                 begun,
+                counted: &[],
+                oldest: false,
                 ..request(&serves, 10)
             };
             let rows = conn.claim(&default_schema(), &request).unwrap();
@@ -263,5 +265,32 @@ conformance!(
             standing(db, ids_of[3]),
             format!("ready generation={} attempt=1", i64::MAX - 1)
         );
+    }
+);
+
+conformance!(
+    fn a_claim_of_the_oldest_goes_by_run_time_whatever_the_priority_and_the_kind(db: &mut Db) {
+        let mut conn = migrated(db);
+        let mut expected = Vec::new();
+        for (minutes, priority) in [(50, 0), (40, 7), (30, -7), (20, 0), (10, 32767)] {
+            let options = EnqueueOptions::new().priority(priority);
+            let id = note("n").enqueue_with(&mut conn, &options).unwrap().id();
+            db.set_time("leasehold.jobs", "run_at", -minutes * 60_000, &format!("id = {id}"));
+            expected.push(id);
+        }
+        // What is not due, what is locked away by a limit and what is not served is no older.
+        let later = EnqueueOptions::new().delay(std::time::Duration::from_secs(60));
+        note("later").enqueue_with(&mut conn, &later).unwrap();
+        Call {}.enqueue(&mut conn).unwrap();
+        let serves = notes_served();
+        for expected in [&expected[..3], &expected[3..], &[]] {
+            let request = ClaimRequest {
+                oldest: true,
+                ..request(&serves, 3)
+            };
+            let mut claimed = ids(&conn.claim(&default_schema(), &request).unwrap());
+            claimed.sort_unstable();
+            assert_eq!(claimed, expected);
+        }
     }
 );

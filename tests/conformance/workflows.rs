@@ -162,8 +162,11 @@ conformance!(
             of(limited),
             of(both)
         ));
-        let (_, counts) = drain(&mut conn, |_, lease| lease.finish());
-        assert_eq!(counts.completed, 1);
+        let fence = claim_notes(&mut conn)[0];
+        conn.finish(&default_schema(), &[fence]).unwrap();
+        let waiting = [of(later), of(limited), of(both)];
+        let let_go = conn.unblock(&default_schema(), &waiting.map(|id| (id, 0))).unwrap();
+        assert_eq!(let_go, waiting);
         let mut kept = |id| {
             db.text(&format!(
                 "SELECT CAST(scheduled AS integer) || coalesce(blocked_by, '-') FROM leasehold.jobs WHERE id = {id}"
@@ -326,7 +329,11 @@ conformance!(
         workflow.enqueue(&mut conn).unwrap();
         let fences = claim_notes(&mut conn);
         conn.finish(&default_schema(), &fences[..1]).unwrap();
-        let purge = |conn: &mut Connection| conn.purge(&default_schema(), "completed", 0, 10).unwrap();
+        let purge = |conn: &mut Connection| {
+            conn.purge(&default_schema(), "completed", 0, PurgeCursor::START, 10)
+                .unwrap()
+                .purged
+        };
         assert_eq!(purge(&mut conn), 0);
         conn.finish(&default_schema(), &fences[1..]).unwrap();
         assert_eq!(purge(&mut conn), 0);

@@ -15,6 +15,7 @@ mod half_open;
 mod hidden_transaction;
 #[cfg(feature = "postgres")]
 mod locked_tables;
+#[cfg(feature = "postgres")]
 mod maintenance_at_once;
 #[cfg(feature = "postgres")]
 mod odd_defaults;
@@ -32,7 +33,6 @@ mod locked_rows;
 mod lost_answers;
 #[cfg(feature = "postgres")]
 mod lost_heartbeats;
-mod racing_schedules;
 #[cfg(feature = "postgres")]
 mod read_only;
 #[cfg(feature = "postgres")]

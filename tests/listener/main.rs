@@ -115,7 +115,7 @@ fn no_notification_ends_a_worker() {
         let (begun, begins) = bounded(10);
         let worker = Worker::<PgConnection, _>::new(&url, begun).register::<Tell>();
         let running = worker.poll_interval(HOUR).start().unwrap();
-        for (told, payload) in ["''", r"E'\xff\xfe'", r#"'{"id": 1e999, "#, "repeat('x', 7999)"]
+        for (told, payload) in ["''", r"E'\xff\xfe'", r#"'{"id": 1e999, '"#, "repeat('x', 7999)"]
             .into_iter()
             .enumerate()
         {

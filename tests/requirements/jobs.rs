@@ -66,6 +66,8 @@ fn request(serves: &[Served], limit: i64) -> ClaimRequest<'_> {
         lease_token: Uuid::new_v4(),
         worker: Uuid::new_v4(),
         begun: true,
+        counted: &[],
+        oldest: false,
     }
 }
 

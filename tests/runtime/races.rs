@@ -141,6 +141,8 @@ fn claim_and_die_often<J: Job, C: Backend>(race: &Race, conn: &mut C) {
             lease_token: Uuid::new_v4(),
             worker: Uuid::new_v4(),
             begun: fastrand::bool(),
+            counted: &[],
+            oldest: false,
         };
         for row in conn.claim(&Schema::default(), &request).unwrap() {
             testing::expire_lease(conn, &Schema::default(), row.id).unwrap();

@@ -79,6 +79,31 @@ fn every_option_has_its_place() {
 }
 
 #[test]
+fn limits_become_a_constant_and_a_key() {
+    let tokens = derive(&parse_quote! {
+        #[job(kind = "send", concurrency(by = "to", max = 2), rate(by = "to", max = 100, per = "1m"))]
+        struct Send {
+            to: String,
+        }
+    });
+    let expected = quote! {
+        const LIMIT: ::leasehold::Limit = ::leasehold::Limit::none()
+            .concurrency(2u32)
+            .rate(100u32, ::core::time::Duration::from_millis(60000u64));
+        fn limit_key(&self) -> ::core::option::Option<::leasehold::__private::String> {
+            ::core::option::Option::Some(::leasehold::__private::unique_key(&[
+                ("to", ::leasehold::__private::to_value(&self.to))
+            ]))
+        }
+    };
+    assert!(tokens.to_string().contains(&expected.to_string()), "{tokens}");
+    let whole = derive(&parse_quote! { #[job(kind = "send", serial)] struct Send; });
+    let expected = quote! { const LIMIT: ::leasehold::Limit = ::leasehold::Limit::none().serial(); };
+    assert!(whole.to_string().contains(&expected.to_string()), "{whole}");
+    assert!(!whole.to_string().contains("limit_key"), "{whole}");
+}
+
+#[test]
 fn every_backoff_is_a_constant_expression() {
     for (given, expected) in [
         (

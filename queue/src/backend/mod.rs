@@ -35,6 +35,7 @@ pub trait Backend:
     + 'static
     + Connect
     + EnqueueStatements
+    + AdmitStatements
     + KeyStatements
     + ClaimStatements
     + LeaseStatements

@@ -22,18 +22,18 @@ const MAX_LOOKS: u32 = 100;
 #[derive(Debug, Clone)]
 pub(super) struct Holder {
     pub(super) job_id: i64,
-    /// What the key was first used for; `None` for a job of the same call.
-    pub(super) fingerprint: Option<String>,
+    /// What the key was first used for.
+    pub(super) fingerprint: String,
     /// Its generation, if it is ready. It stays so until the transaction ends.
     pub(super) ready: Option<i64>,
 }
 
 impl Holder {
     /// A job that this transaction has written.
-    pub(super) fn fresh(job_id: i64) -> Self {
+    pub(super) fn fresh(key: &NewKey) -> Self {
         Self {
-            job_id,
-            fingerprint: None,
+            job_id: key.job_id,
+            fingerprint: key.fingerprint.clone(),
             ready: Some(0),
         }
     }
@@ -56,6 +56,9 @@ pub(super) fn take_or_find<C: Backend>(
     mut wanted: Vec<NewKey>,
 ) -> Result<HashMap<String, Holder>, EnqueueError> {
     let mut held = HashMap::new();
+    if wanted.is_empty() {
+        return Ok(held);
+    }
     for _ in 0..MAX_LOOKS {
         let taken: HashSet<String> = conn.take_keys(schema, &wanted)?.into_iter().collect();
         wanted.retain(|key| !taken.contains(&key.key));
@@ -103,10 +106,14 @@ fn judge<C: Backend>(
         };
         match standing {
             Standing::Keeps(ready) => {
-                let fingerprint = Some(holder.fingerprint);
-                let job_id = holder.job_id;
+                let KeyHolder {
+                    key,
+                    job_id,
+                    fingerprint,
+                    ..
+                } = holder;
                 held.insert(
-                    holder.key,
+                    key,
                     Holder {
                         job_id,
                         fingerprint,

@@ -38,24 +38,22 @@ pub(super) fn take_keys<C: Backend>(
 ) -> Result<Vec<Enqueued>, EnqueueError> {
     let schema = &options.schema;
     let jobs: Vec<Fresh<'_>> = rows.iter().zip(ids).map(|(row, id)| fresh(row, *id, options)).collect();
-    // Two equal jobs in one call: the first one gets the key, and the second one meets it there.
-    let mut first_with: HashMap<&str, i64> = HashMap::new();
-    let mut wanted: Vec<NewKey> = Vec::new();
-    for key in jobs.iter().flat_map(|job| job.unique.iter().chain(&job.idempotency)) {
-        if let std::collections::hash_map::Entry::Vacant(entry) = first_with.entry(&key.key) {
-            entry.insert(key.job_id);
-            wanted.push(key.clone());
-        }
+    // Idempotency keys first: a job that was enqueued before takes no unique key from the others of this call.
+    let requests = holders(conn, schema, jobs.iter().filter_map(|job| job.idempotency.as_ref()))?;
+    let mut before = Vec::with_capacity(jobs.len());
+    for job in &jobs {
+        before.push(job.requested_before(&requests)?);
     }
-    let mut holders = take_or_find(conn, schema, wanted)?;
-    for (key, job_id) in first_with {
-        holders.entry(key.to_owned()).or_insert_with(|| Holder::fresh(job_id));
-    }
+    let others = jobs.iter().zip(&before).filter(|(_, answer)| answer.is_none());
+    let unique = holders(conn, schema, others.filter_map(|(job, _)| job.unique.as_ref()))?;
 
     let mut changes: HashMap<i64, ReadyChange> = HashMap::new();
     let mut enqueued = Vec::with_capacity(jobs.len());
-    for job in &jobs {
-        enqueued.push(job.answer(&holders, &mut changes)?);
+    for (job, before) in jobs.iter().zip(before) {
+        enqueued.push(match before {
+            Some(answer) => answer,
+            None => job.answer(&unique, &mut changes)?,
+        });
     }
     apply(conn, schema, changes, &mut enqueued)?;
     let withdrawn: Vec<i64> = ids
@@ -70,23 +68,55 @@ pub(super) fn take_keys<C: Backend>(
     Ok(enqueued)
 }
 
+/// Takes the keys that are free; who has each of them then. Of two jobs in one call the first one has it, and the second
+/// one meets it there.
+fn holders<'k, C: Backend>(
+    conn: &mut C,
+    schema: &Schema,
+    keys: impl Iterator<Item = &'k NewKey>,
+) -> Result<HashMap<String, Holder>, EnqueueError> {
+    let mut first_with: HashMap<&str, &NewKey> = HashMap::new();
+    for key in keys {
+        first_with.entry(&key.key).or_insert(key);
+    }
+    let wanted: Vec<NewKey> = first_with.values().copied().cloned().collect();
+    let mut holders = take_or_find(conn, schema, wanted)?;
+    for (text, key) in first_with {
+        holders.entry(text.to_owned()).or_insert_with(|| Holder::fresh(key));
+    }
+    Ok(holders)
+}
+
 impl Fresh<'_> {
-    /// What becomes of it, now that the holders of all keys are known; a change that it asks for replaces an earlier one of
-    /// the same job.
+    /// The answer, if its idempotency key is another's.
+    fn requested_before(&self, holders: &HashMap<String, Holder>) -> Result<Option<Enqueued>, EnqueueError> {
+        let Some((key, holder)) = self
+            .idempotency
+            .as_ref()
+            .and_then(|key| Some((key, self.other(key, holders)?)))
+        else {
+            return Ok(None);
+        };
+        let id = holder.job_id;
+        match holder.fingerprint == key.fingerprint {
+            true => Ok(Some(Enqueued::Existing { id })),
+            false => Err(EnqueueError::KeyConflict { id }),
+        }
+    }
+
+    /// Who else has its key.
+    fn other<'h>(&self, key: &NewKey, holders: &'h HashMap<String, Holder>) -> Option<&'h Holder> {
+        holders.get(&key.key).filter(|holder| holder.job_id != self.id)
+    }
+
+    /// What becomes of it, now that the holders of unique keys are known; a change that it asks for replaces an earlier one
+    /// of the same job.
     fn answer(
         &self,
         holders: &HashMap<String, Holder>,
         changes: &mut HashMap<i64, ReadyChange>,
     ) -> Result<Enqueued, EnqueueError> {
-        let other = |key: &NewKey| holders.get(&key.key).filter(|holder| holder.job_id != self.id);
-        if let Some((key, holder)) = self.idempotency.as_ref().and_then(|key| Some((key, other(key)?))) {
-            let id = holder.job_id;
-            return match holder.fingerprint.as_ref() == Some(&key.fingerprint) {
-                true => Ok(Enqueued::Existing { id }),
-                false => Err(EnqueueError::KeyConflict { id }),
-            };
-        }
-        let Some(holder) = self.unique.as_ref().and_then(other) else {
+        let Some(holder) = self.unique.as_ref().and_then(|key| self.other(key, holders)) else {
             return Ok(Enqueued::New { id: self.id });
         };
         let id = holder.job_id;
@@ -172,6 +202,14 @@ pub(super) fn stored_unique_key(kind: &str, queue: Option<&str>, key: &str) -> S
     match queue {
         None => format!("unique:{}", sha256(&[kind, key])),
         Some(queue) => format!("unique in queue:{}", sha256(&[kind, queue, key])),
+    }
+}
+
+/// What a kind's limits count by, as it is stored; without a key, all jobs of the kind.
+pub(super) fn stored_limit_key(kind: &str, key: Option<&str>) -> String {
+    match key {
+        Some(key) => format!("limit:{}", sha256(&[kind, key])),
+        None => format!("limit:{}", sha256(&[kind])),
     }
 }
 

@@ -73,3 +73,28 @@ impl Refusal {
         }
     }
 }
+
+/// What the row, read under its lock, says about a COMMIT whose answer was lost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// The job was completed under this fence.
+    Committed,
+    /// The job still runs under this fence.
+    NotCommitted,
+    /// Neither: the job is not this worker's any more.
+    Refused(Refusal),
+}
+
+impl Verdict {
+    /// The verdict of a row, wherever it is now.
+    #[must_use]
+    pub fn of(fence: &Fence, row: Option<&Ownership>) -> Self {
+        match Refusal::of(fence, row) {
+            None => Self::NotCommitted,
+            Some(Refusal::AlreadyFinished {
+                state: State::Completed,
+            }) if row.map(|row| row.generation) == Some(fence.generation) => Self::Committed,
+            Some(refusal) => Self::Refused(refusal),
+        }
+    }
+}

@@ -23,6 +23,8 @@ pub(crate) struct Held {
     pub(crate) batch_id: Option<i64>,
     /// Whether other jobs may wait for its end.
     pub(crate) awaited: bool,
+    /// What its kind's limits count by.
+    pub(crate) limit_key: Option<String>,
     /// From when on the handler is not to begin.
     too_late_at: Option<Instant>,
     /// Milliseconds on [`clock_ms`].
@@ -77,6 +79,7 @@ impl Held {
             timeout,
             batch_id: row.batch_id,
             awaited: row.awaited,
+            limit_key: row.limit_key.clone(),
             too_late_at: row.expires_in_ms.and_then(|ms| {
                 // Counted from the answer: the claim may have waited before it read the clock.
                 Instant::now().checked_add(Duration::from_millis(ms.max(0).unsigned_abs()))

@@ -20,13 +20,15 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use diesel::r2d2::{ConnectionManager, Pool};
 
-use crate::backend::{Backend, ConnectionSettings, Served, WorkerRow};
+use crate::backend::{Backend, ConnectionSettings, CountedKind, Served, WorkerRow};
 use crate::events::Reporter;
 use crate::lease::Held;
 use crate::manage::Retention;
 use crate::registry::Registry;
 use crate::schema::Schema;
 use crate::settle::Settlement;
+
+mod admitter;
 
 mod batch;
 pub use batch::{Progress, Summary};
@@ -39,6 +41,7 @@ mod claimer;
 mod control;
 mod executor;
 mod heartbeat;
+mod lanes;
 mod leases;
 #[cfg(feature = "postgres")]
 pub(crate) mod listener;
@@ -46,6 +49,7 @@ mod maintenance;
 #[cfg(feature = "progress")]
 mod progress;
 
+mod retention;
 mod running;
 pub use running::{Running, ShutdownReport};
 
@@ -60,9 +64,11 @@ mod source;
 mod threads;
 mod unbatched;
 
+use admitter::Admitter;
 use checker::FollowUps;
 use control::Control;
 use executor::Ends;
+use lanes::Lane;
 use leases::Leases;
 
 /// What the threads of one worker share.
@@ -75,6 +81,11 @@ pub(crate) struct Shared<C: Backend, A> {
     app: A,
     pool: Pool<ConnectionManager<C>>,
     serves: Vec<Served>,
+    /// The same, by what is claimed together.
+    lanes: Vec<Lane>,
+    /// Kinds whose starts are counted for their rate.
+    counted: Vec<CountedKind>,
+    admitter: Admitter,
     threads: usize,
     prefetch: usize,
     unbatched: bool,
@@ -106,7 +117,12 @@ impl<C: Backend, A> Shared<C, A> {
     fn settled(&self, held: &Held) {
         // Before it counts as settled: whoever waits until nothing is left must see that something may follow.
         self.follow_ups.note(held);
-        if self.leases.remove(&held.fence) && self.batch {
+        let last = self.leases.remove(&held.fence);
+        if let Some(key) = &held.limit_key {
+            self.admitter.free(&held.kind, key);
+            self.wake();
+        }
+        if last && self.batch || self.lanes.iter().any(|lane| lane.caps(&held.queue)) {
             self.wake();
         }
         crate::wake::ended();

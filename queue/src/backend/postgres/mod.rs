@@ -18,6 +18,7 @@ use crate::sql::{Bind, bind};
 mod texts;
 #[macro_use]
 mod schedule;
+mod admit;
 mod batches;
 mod claim;
 mod commit;

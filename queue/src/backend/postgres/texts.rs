@@ -123,3 +123,26 @@ macro_rules! noted {
         )
     };
 }
+
+/// Writes down the starts of the rows of `from`, for the rates of their kinds; follows on a `WITH`. In the statement that
+/// records that a handler begins: a job is at each instant either still to begin or counted here.
+macro_rules! counted {
+    (from: $from:literal, kinds: $kinds:literal, periods: $periods:literal) => {
+        concat!(
+            "counted AS (
+                INSERT INTO leasehold.starts (kind, limit_key, at, job_id, expires_at)
+                SELECT b.kind, b.limit_key, clock.at, b.id, clock.at + c.per_ms * INTERVAL '1 millisecond'
+                FROM ",
+            $from,
+            " AS b JOIN unnest(",
+            $kinds,
+            ", ",
+            $periods,
+            ") AS c (kind, per_ms) ON c.kind = b.kind
+                CROSS JOIN (SELECT pg_catalog.clock_timestamp() AS at) AS clock
+                WHERE b.limit_key IS NOT NULL
+                ON CONFLICT (kind, limit_key, at, job_id) DO NOTHING
+            )"
+        )
+    };
+}

@@ -7,6 +7,9 @@ pub use enqueue::*;
 mod keys;
 pub use keys::*;
 
+mod admit;
+pub use admit::*;
+
 mod claim;
 pub use claim::*;
 

@@ -7,6 +7,7 @@
 
 #[macro_use]
 mod schedule;
+mod admit;
 mod batches;
 mod claim;
 mod commit;
