@@ -89,3 +89,101 @@ fn a_dead_link_is_found() {
         .collect();
     assert_eq!(dead, ["b.md#c", "#d"]);
 }
+
+/// The tests that a document names as `file.rs::test`.
+fn named_tests(document: &str) -> impl Iterator<Item = (&str, &str)> {
+    let code = document.split('`').skip(1).step_by(2);
+    code.filter_map(|code| {
+        code.split_once(".rs::")
+            .map(|(_, test)| (code.strip_suffix(&format!("::{test}")).unwrap_or(code), test))
+    })
+}
+
+/// Whether a source has a test of this name: one that `cargo test` finds, or one that `conformance!` writes.
+fn has_test(source: &str, test: &str) -> bool {
+    let lines: Vec<&str> = source.lines().map(str::trim).collect();
+    let begins = [format!("fn {test}()"), format!("fn {test}(db: &mut Db)")];
+    lines.iter().enumerate().any(|(number, line)| {
+        let [plain, conforms] = begins.each_ref().map(|begin| line.starts_with(begin));
+        conforms
+            || plain
+                && lines[..number]
+                    .iter()
+                    .rev()
+                    .take_while(|line| !line.is_empty())
+                    .any(|line| *line == "#[test]")
+    })
+}
+
+/// The rows of a document's last table: its first cell, and whether it names a test.
+fn last_table(document: &str) -> impl Iterator<Item = (&str, bool)> {
+    let rows = document
+        .trim_end()
+        .rsplit("\n\n")
+        .next()
+        .unwrap_or_default()
+        .lines()
+        .skip(2);
+    rows.map(|row| {
+        (
+            row.split('|').nth(1).unwrap_or_default().trim(),
+            named_tests(row).count() > 0,
+        )
+    })
+}
+
+#[test]
+fn every_test_that_the_tests_readme_names_is_there() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(folder.join("README.md")).unwrap();
+    let named: Vec<_> = named_tests(&text).collect();
+    let missing: Vec<_> = named
+        .iter()
+        .filter(|(file, test)| !has_test(&fs::read_to_string(folder.join(file)).unwrap_or_default(), test))
+        .collect();
+    assert!(missing.is_empty(), "{missing:#?}");
+    let reports: Vec<_> = last_table(&text).collect();
+    let untested: Vec<_> = reports.iter().filter(|(_, tested)| !tested).collect();
+    assert!(untested.is_empty(), "{untested:?}");
+    assert!(
+        reports.len() >= 30 && named.len() >= 60,
+        "{} in {} rows",
+        named.len(),
+        reports.len()
+    );
+}
+
+#[test]
+fn a_test_that_is_not_there_is_found() {
+    let text =
+        "`a/b.rs::one` and `c.rs::two`, `no test`\n\n| a | b |\n| - | - |\n| x#1 | `c.rs::two` |\n| y#2 | none |\n";
+    assert_eq!(
+        named_tests(text).collect::<Vec<_>>(),
+        [("a/b.rs", "one"), ("c.rs", "two"), ("c.rs", "two")]
+    );
+    assert_eq!(last_table(text).collect::<Vec<_>>(), [("x#1", true), ("y#2", false)]);
+    let source = "#[test]\nfn one() {\n}\n\nfn helper() {\n}\n\nconformance!(\n    fn two(db: &mut Db) {\n";
+    for (test, is_there) in [
+        ("one", true),
+        ("two", true),
+        ("helper", false),
+        ("on", false),
+        ("three", false),
+    ] {
+        assert_eq!(has_test(source, test), is_there, "{test}");
+    }
+}
+
+#[test]
+fn the_suite_is_run_on_more_than_one_major_version() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let checks = fs::read_to_string(root.join(".ci/run")).unwrap();
+    let runs: Vec<&str> = checks.lines().filter(|line| line.starts_with("./test")).collect();
+    let (pinned, found): (Vec<&str>, Vec<&str>) = runs.iter().partition(|run| run.contains("--postgres "));
+    // The one of the machine, and a certain one.
+    assert!(!pinned.is_empty() && found.contains(&"./test"), "{runs:?}");
+    assert!(
+        pinned.iter().all(|run| !run.contains("--test ")),
+        "only a part: {runs:?}"
+    );
+}

@@ -5,7 +5,9 @@ use syn::{Attribute, ExprPath, LitStr, Meta, Path};
 use crate::backoff::GivenBackoff;
 use crate::errors::Errors;
 use crate::given::{Given, Number, options};
+use crate::limit::LimitOption;
 use crate::schedule::Schedule;
+use crate::unique::GivenUnique;
 
 /// The options and their right forms, in the order in which messages list them.
 pub(crate) const FORMS: &[(&str, &str)] = &[
@@ -18,6 +20,9 @@ pub(crate) const FORMS: &[(&str, &str)] = &[
     ("timeout", r#"timeout = "20m""#),
     ("expires", r#"expires = "1h""#),
     ("unique", r#"unique(by = "account, month")"#),
+    ("concurrency", r#"concurrency(by = "tenant", max = 2)"#),
+    ("rate", r#"rate(by = "tenant", max = 100, per = "1m")"#),
+    ("serial", r#"serial(by = "tenant")"#),
     ("schedule", r#"schedule(cron = "0 3 * * *")"#),
     ("version", "version = 2"),
     ("migrate", "migrate = upgrade"),
@@ -35,8 +40,11 @@ pub(crate) struct Attributes {
     pub(crate) lease: Option<LitStr>,
     pub(crate) timeout: Option<LitStr>,
     pub(crate) expires: Option<LitStr>,
-    pub(crate) unique_by: Option<LitStr>,
     pub(crate) schedule: Option<Schedule>,
+    pub(crate) unique: Option<GivenUnique>,
+    pub(crate) concurrency: Option<LimitOption>,
+    pub(crate) rate: Option<LimitOption>,
+    pub(crate) serial: Option<LimitOption>,
     pub(crate) version: Option<Number>,
     pub(crate) migrate: Option<ExprPath>,
     pub(crate) krate: Option<Path>,
@@ -86,8 +94,11 @@ impl Attributes {
             "lease" => self.lease = option.text(errors),
             "timeout" => self.timeout = option.text(errors),
             "expires" => self.expires = option.text(errors),
-            "unique" => self.unique_by = option.by(errors),
             "schedule" => self.schedule = Schedule::parse(option, errors),
+            "unique" => self.unique = option.unique(errors),
+            "concurrency" => self.concurrency = LimitOption::read(option, &["max"], errors),
+            "rate" => self.rate = LimitOption::read(option, &["max", "per"], errors),
+            "serial" => self.serial = LimitOption::read(option, &[], errors),
             "version" => self.version = option.number(errors),
             "migrate" => self.migrate = option.path(errors),
             "crate" => self.krate = option.krate(errors),

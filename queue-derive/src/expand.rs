@@ -6,8 +6,9 @@ use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, ExprPath, Path};
 
 use crate::backoff::{Backoff, Shape};
-use crate::model::{JobModel, Refused, UniqueField};
+use crate::model::{JobModel, Refused};
 use crate::schedule::{Missed, Schedule};
+use crate::unique::{Unique, UniqueField};
 
 /// `allow(deprecated)` is for types and fields on their way out: to derive for one is not to use it.
 pub(crate) fn job(model: &JobModel) -> TokenStream {
@@ -38,7 +39,14 @@ pub(crate) fn job(model: &JobModel) -> TokenStream {
     let timeout = optional(format_ident!("TIMEOUT"), model.timeout);
     let expires = optional(format_ident!("EXPIRES"), model.expires);
     let backoff = model.backoff.as_ref().map(|shape| backoff(shape, krate));
-    let unique_key = unique_key(&model.unique, krate);
+    let unique = model.unique.as_ref().and_then(|unique| unique_settings(unique, krate));
+    let unique_key = model
+        .unique
+        .as_ref()
+        .map(|unique| key("unique_key", &unique.fields, krate));
+    let limit = model.limit.as_ref().map(|limit| limit.constant(krate));
+    let limit_key = model.limit.as_ref().filter(|limit| !limit.by.is_empty());
+    let limit_key = limit_key.map(|limit| key("limit_key", &limit.by, krate));
     let schedule = model.schedule.as_ref().map(|given| schedule(given, krate));
     let migrate = model.migrate.as_ref().map(|path| migrate(path, krate));
     quote! {
@@ -55,7 +63,10 @@ pub(crate) fn job(model: &JobModel) -> TokenStream {
                 #timeout
                 #expires
                 #backoff
+                #unique
                 #unique_key
+                #limit
+                #limit_key
                 #schedule
                 #migrate
             }
@@ -136,19 +147,35 @@ fn backoff(backoff: &Backoff, krate: &Path) -> TokenStream {
     quote!(const BACKOFF: #krate::Backoff = #krate::Backoff::#value #jitter;)
 }
 
-fn unique_key(fields: &[UniqueField], krate: &Path) -> Option<TokenStream> {
-    if fields.is_empty() {
-        return None;
-    }
+/// The function that makes a key of fields.
+fn key(function: &str, fields: &[UniqueField], krate: &Path) -> TokenStream {
     let fields = fields.iter().map(|UniqueField { name, member, ty }| {
         let value = placed_at(quote!(#krate::__private::to_value(&self.#member)), ty.span());
         quote!((#name, #value))
     });
-    Some(quote! {
-        fn unique_key(&self) -> ::core::option::Option<#krate::__private::String> {
+    let function = format_ident!("{function}");
+    quote! {
+        fn #function(&self) -> ::core::option::Option<#krate::__private::String> {
             ::core::option::Option::Some(#krate::__private::unique_key(&[#(#fields),*]))
         }
-    })
+    }
+}
+
+/// How long a key is kept, where the option says anything of it.
+fn unique_settings(unique: &Unique, krate: &Path) -> Option<TokenStream> {
+    let per_queue = unique.per_queue.then(|| quote!(.per_queue()));
+    let states = unique.states.iter().map(|state| format_ident!("{state}"));
+    let states = (!unique.states.is_empty()).then(|| quote!(.states(&[#(#krate::inspect::State::#states),*])));
+    let within = unique.within.map(|period| {
+        let period = duration(period);
+        quote!(.within(#period))
+    });
+    let on_conflict = unique.on_conflict.map(|action| {
+        let action = format_ident!("{action}");
+        quote!(.on_conflict(#krate::OnConflict::#action))
+    });
+    let settings = quote!(#per_queue #states #within #on_conflict);
+    (!settings.is_empty()).then(|| quote!(const UNIQUE: #krate::Unique = #krate::Unique::new() #settings;))
 }
 
 fn schedule(given: &Schedule, krate: &Path) -> TokenStream {
@@ -156,7 +183,7 @@ fn schedule(given: &Schedule, krate: &Path) -> TokenStream {
     let name = given
         .name
         .as_ref()
-        .map_or_else(|| quote!(Self::KIND), |name| quote!(#name));
+        .map_or_else(|| quote!(<Self as #krate::Job>::KIND), |name| quote!(#name));
     let zone = given.zone.as_ref().map(|zone| quote!(.zone(#zone)));
     let missed = given.missed.as_ref().map(|missed| {
         let missed = match missed {

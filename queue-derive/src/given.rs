@@ -11,6 +11,7 @@ use crate::attr::FORMS;
 use crate::backoff::GivenBackoff;
 use crate::errors::Errors;
 use crate::schedule;
+use crate::unique::{self, GivenUnique};
 
 /// One option as it is written.
 pub(crate) struct Given {
@@ -19,8 +20,10 @@ pub(crate) struct Given {
 }
 
 enum Value {
-    /// `key`, and no `=` behind it.
+    /// `key`
     None,
+    /// `key` and something behind it that is no `=`
+    Malformed,
     /// `key = expression`
     Expr(Expr),
     /// `key = …`, and no expression that an option could take.
@@ -38,10 +41,8 @@ pub(crate) struct Number {
 
 impl Given {
     pub(crate) fn text(self, errors: &mut Errors) -> Option<LitStr> {
-        match self.value.literal() {
-            Some(Lit::Str(text)) => Some(text.clone()),
-            _ => self.wrong("text in quotes", errors),
-        }
+        let form = self.form();
+        self.text_as(form, errors)
     }
 
     pub(crate) fn backoff(self, errors: &mut Errors) -> Option<GivenBackoff> {
@@ -53,6 +54,30 @@ impl Given {
     }
 
     pub(crate) fn number(self, errors: &mut Errors) -> Option<Number> {
+        let form = self.form();
+        self.number_as(form, errors)
+    }
+
+    /// Its right form, by its key.
+    pub(crate) fn form(&self) -> &'static str {
+        FORMS
+            .iter()
+            .chain(&schedule::FORMS)
+            .chain(&unique::FORMS)
+            .find(|(name, _)| self.key == name)
+            .map_or("", |(_, form)| form)
+    }
+
+    /// Text, in an option whose right form is `form`.
+    pub(crate) fn text_as(self, form: &str, errors: &mut Errors) -> Option<LitStr> {
+        match self.value.literal() {
+            Some(Lit::Str(text)) => Some(text.clone()),
+            _ => self.wrong_as(form, "text in quotes", errors),
+        }
+    }
+
+    /// A whole number, in an option whose right form is `form`.
+    pub(crate) fn number_as(self, form: &str, errors: &mut Errors) -> Option<Number> {
         let (at, number, negative) = match &self.value {
             Value::Expr(
                 at @ Expr::Unary(ExprUnary {
@@ -60,16 +85,16 @@ impl Given {
                 }),
             ) => (at, &**expr, true),
             Value::Expr(at) => (at, at, false),
-            _ => return self.wrong("a whole number", errors),
+            _ => return self.wrong_as(form, "a whole number", errors),
         };
         let Expr::Lit(ExprLit {
             lit: Lit::Int(number), ..
         }) = number
         else {
-            return self.wrong("a whole number", errors);
+            return self.wrong_as(form, "a whole number", errors);
         };
         if !number.suffix().is_empty() {
-            return self.wrong("a whole number without a suffix", errors);
+            return self.wrong_as(form, "a whole number without a suffix", errors);
         }
         let (sign, outside) = if negative { ("-", i64::MIN) } else { ("", i64::MAX) };
         let value = format!("{sign}{number}", number = number.base10_digits())
@@ -94,29 +119,21 @@ impl Given {
         path.or_else(|| self.wrong("the path of the crate", errors))
     }
 
-    /// The fields of `unique(by = "…")`.
-    pub(crate) fn by(self, errors: &mut Errors) -> Option<LitStr> {
-        let inner = match &self.value {
-            Value::List(tokens) if !tokens.is_empty() => options(tokens.clone(), errors),
-            _ => return self.wrong("the fields that it goes by", errors),
-        };
-        let mut by = None;
-        for Given { key, value } in inner {
-            if key != "by" {
-                errors.push(
-                    &key,
-                    format_args!("unknown option `{key}`; `unique` takes `by = \"account, month\"`"),
-                );
-            } else if by.is_some() {
-                errors.push(&key, "`by` is given twice");
-            } else if let Some(Lit::Str(text)) = value.literal() {
-                by = Some(text.clone());
-            } else {
-                let message = "expected fields in quotes, as in `unique(by = \"account, month\")`";
-                errors.push(value.at(&key), message);
-            }
+    /// The options of `unique`, of which there may be none.
+    pub(crate) fn unique(self, errors: &mut Errors) -> Option<GivenUnique> {
+        match self.value {
+            Value::None => Some(GivenUnique::default()),
+            Value::List(tokens) => Some(GivenUnique::of(options(tokens, errors), errors)),
+            _ => self.wrong("options in parentheses or none", errors),
         }
-        by
+    }
+
+    /// Whether an option that takes no value is there.
+    pub(crate) fn flag(self, errors: &mut Errors) -> bool {
+        match self.value {
+            Value::None => true,
+            _ => self.wrong("no value", errors).unwrap_or_default(),
+        }
     }
 
     /// The options of `schedule(…)`, and where it is written.
@@ -127,12 +144,20 @@ impl Given {
         }
     }
 
+    /// The options of a limit, of which there may be none if it `may_be_bare`.
+    pub(crate) fn inner(self, may_be_bare: bool, expected: &str, errors: &mut Errors) -> Option<Vec<Given>> {
+        match &self.value {
+            Value::List(tokens) if !tokens.is_empty() => Some(options(tokens.clone(), errors)),
+            Value::None if may_be_bare => Some(Vec::new()),
+            _ => self.wrong(expected, errors),
+        }
+    }
+
     fn wrong<T>(&self, expected: &str, errors: &mut Errors) -> Option<T> {
-        let form = FORMS
-            .iter()
-            .chain(&schedule::FORMS)
-            .find(|(name, _)| self.key == name)
-            .map_or("", |(_, form)| form);
+        self.wrong_as(self.form(), expected, errors)
+    }
+
+    fn wrong_as<T>(&self, form: &str, expected: &str, errors: &mut Errors) -> Option<T> {
         errors.push(
             self.value.at(&self.key),
             format_args!("expected {expected}, as in `{form}`"),
@@ -154,7 +179,7 @@ impl Value {
         match self {
             Self::Expr(value) => quote!(#value),
             Self::Other(value) if !value.is_empty() => quote!(#value),
-            Self::None | Self::Other(_) | Self::List(_) => quote!(#key),
+            Self::None | Self::Malformed | Self::Other(_) | Self::List(_) => quote!(#key),
         }
     }
 }
@@ -193,8 +218,10 @@ fn option(input: ParseStream) -> syn::Result<Given> {
     } else if input.parse::<Option<Token![=]>>()?.is_some() {
         value(input)
     } else {
-        take_until(input, ends);
-        Value::None
+        match take_until(input, ends).is_empty() {
+            true => Value::None,
+            false => Value::Malformed,
+        }
     };
     Ok(Given { key, value })
 }

@@ -14,10 +14,12 @@ mod duration;
 mod errors;
 mod expand;
 mod given;
+mod limit;
 mod model;
 mod schedule;
 #[cfg(test)]
 mod tests;
+mod unique;
 
 /// Implements `Job` for a payload type: a struct or an enum that serde can store and read back.
 ///
@@ -40,7 +42,7 @@ mod tests;
 /// | `lease` | a duration, `"1s"` to `"365d"` | `"60s"` |
 /// | `timeout` | a duration longer than 0 | none |
 /// | `expires` | a duration longer than 0: the age at which a job is discarded instead of run | none |
-/// | `unique` | `(by = "account, month")`: fields of the struct | any number of equal jobs |
+/// | `unique` | `(by = "account, month")`, with `per_queue`, `states = "ready, running"`, `within = "1h"` and `on_conflict = "replace"`, each optional | any number of equal jobs |
 /// | `schedule` | `(cron = "0 3 * * *", zone = "Europe/Berlin", missed = "run once", name = "nightly", payload = function)` | none |
 /// | `version` | 1 to 1000 | 1 |
 /// | `migrate` | a function that migrates older payloads; needs `version = 2` or more | refuses them |

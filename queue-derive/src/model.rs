@@ -4,15 +4,16 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 
 use proc_macro2::Ident;
-use syn::ext::IdentExt;
-use syn::{Attribute, Data, DeriveInput, ExprPath, Fields, GenericParam, LitStr, Member, Path, Type, parse_quote};
+use syn::{Attribute, Data, DeriveInput, ExprPath, GenericParam, LitStr, Path, parse_quote};
 
 use crate::attr::{Attributes, is_job};
 use crate::backoff::{self, Backoff};
 use crate::duration::{self, DAY};
 use crate::errors::Errors;
 use crate::given::Number;
+use crate::limit::Limit;
 use crate::schedule::Schedule;
+use crate::unique::Unique;
 
 /// A job type without a mistake. What is `None` or empty stays as the trait has it.
 pub(crate) struct JobModel {
@@ -28,17 +29,10 @@ pub(crate) struct JobModel {
     pub(crate) timeout: Option<u64>,
     pub(crate) expires: Option<u64>,
     pub(crate) backoff: Option<Backoff>,
-    pub(crate) unique: Vec<UniqueField>,
     pub(crate) schedule: Option<Schedule>,
+    pub(crate) unique: Option<Unique>,
+    pub(crate) limit: Option<Limit>,
     pub(crate) migrate: Option<ExprPath>,
-}
-
-/// A field that the unique key is made of.
-pub(crate) struct UniqueField {
-    /// As it is written in the option and in the key.
-    pub(crate) name: String,
-    pub(crate) member: Member,
-    pub(crate) ty: Type,
 }
 
 /// The mistakes of a job type, and what is known of it all the same.
@@ -71,7 +65,8 @@ impl JobModel {
         let timeout = longer_than_0("timeout", given.timeout, errors);
         let expires = longer_than_0("expires", given.expires, errors);
         let backoff = given.backoff.and_then(|given| backoff::backoff(given, errors));
-        let unique = given.unique_by.map(|by| unique(&by, input, errors)).unwrap_or_default();
+        let unique = given.unique.map(|unique| unique.check(input, errors));
+        let limit = Limit::of([given.concurrency, given.rate, given.serial], input, errors);
 
         match (kind, errors.take()) {
             (Some(kind), None) => Ok(Self {
@@ -87,6 +82,7 @@ impl JobModel {
                 expires,
                 backoff,
                 unique,
+                limit,
                 schedule: given.schedule,
                 migrate: given.migrate,
             }),
@@ -177,7 +173,7 @@ pub(crate) fn name(key: &str, given: Option<LitStr>, errors: &mut Errors) -> Opt
     None
 }
 
-fn number<T: TryFrom<i64>>(
+pub(crate) fn number<T: TryFrom<i64>>(
     key: &str,
     given: Option<Number>,
     range: RangeInclusive<i64>,
@@ -218,57 +214,4 @@ pub(crate) fn checked<T, E: Display>(
     parse(&given.value())
         .map_err(|message| errors.push(&given, message))
         .ok()
-}
-
-/// The fields that are named, with a mistake for each that is not there.
-fn unique(by: &LitStr, input: &DeriveInput, errors: &mut Errors) -> Vec<UniqueField> {
-    let fields = match &input.data {
-        Data::Struct(data) => fields(&data.fields),
-        _ => {
-            errors.push(
-                by,
-                format_args!("`unique` goes by the fields of a struct, and `{}` is none", input.ident),
-            );
-            return Vec::new();
-        }
-    };
-    let text = by.value();
-    let mut found: Vec<UniqueField> = Vec::new();
-    for name in text.split(',').map(str::trim) {
-        if found.iter().any(|field| field.name == name) {
-            errors.push(by, format_args!("field `{name}` is named twice"));
-        } else if let Some((member, ty)) = fields.iter().find(|(member, _)| spelled(member) == name) {
-            found.push(UniqueField {
-                name: name.to_owned(),
-                member: member.clone(),
-                ty: (*ty).clone(),
-            });
-        } else {
-            let known: Vec<_> = fields
-                .iter()
-                .map(|(member, _)| format!("`{}`", spelled(member)))
-                .collect();
-            let known = if known.is_empty() {
-                "none".to_owned()
-            } else {
-                known.join(", ")
-            };
-            errors.push(
-                by,
-                format_args!("no field `{name}` in `{}`; its fields: {known}", input.ident),
-            );
-        }
-    }
-    found
-}
-
-fn fields(fields: &Fields) -> Vec<(Member, &Type)> {
-    fields.members().zip(fields.iter().map(|field| &field.ty)).collect()
-}
-
-fn spelled(member: &Member) -> String {
-    match member {
-        Member::Named(ident) => ident.unraw().to_string(),
-        Member::Unnamed(index) => index.index.to_string(),
-    }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use diesel::result::{Error, QueryResult};
 
-use crate::backend::{Backend, ClaimRequest, ClaimedRow, Waiting};
+use crate::backend::{Backend, ClaimRequest, ClaimedRow, Served, Waiting};
 use crate::commit::depth;
 use crate::schema::Schema;
 
@@ -34,15 +34,37 @@ fn in_transaction() -> Error {
 /// The database's; and an error before anything is written when `conn` is inside a transaction: the claim would be
 /// undone by its rollback, after work had started.
 pub fn claim<C: Backend>(conn: &mut C, schema: &Schema, request: &ClaimRequest<'_>) -> QueryResult<Found> {
-    if depth(conn)? > 0 {
-        return Err(in_transaction());
-    }
-    let rows = conn.claim(schema, request)?;
+    let rows = take(conn, schema, request)?;
     if !rows.is_empty() {
         return Ok(Found::Claimed(rows));
     }
+    look(conn, schema, request.serves)
+}
+
+/// Claims; no rows when there was nothing to claim.
+///
+/// # Errors
+///
+/// As [`claim`].
+pub(crate) fn take<C: Backend>(
+    conn: &mut C,
+    schema: &Schema,
+    request: &ClaimRequest<'_>,
+) -> QueryResult<Vec<ClaimedRow>> {
+    if depth(conn)? > 0 {
+        return Err(in_transaction());
+    }
+    conn.claim(schema, request)
+}
+
+/// After claims that took nothing: what is there instead.
+///
+/// # Errors
+///
+/// The database's.
+pub(crate) fn look<C: Backend>(conn: &mut C, schema: &Schema, serves: &[Served]) -> QueryResult<Found> {
     // The cold path: a plain count, which SKIP LOCKED cannot give.
-    let waiting = conn.waiting(schema, request.serves, 1000)?;
+    let waiting = conn.waiting(schema, serves, 1000)?;
     Ok(match waiting.next_due_ms {
         _ if waiting.ready > 0 => Found::AllLocked(waiting),
         Some(ms) => Found::NotDue {

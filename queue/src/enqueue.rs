@@ -12,10 +12,14 @@ use crate::job::{Job, MAX_VERSION};
 use crate::name::{self, NameError};
 use crate::settle::millis;
 
+mod holders;
 mod keys;
 #[cfg(feature = "sqlite")]
 pub(crate) use keys::{fingerprint, stored_idempotency_key};
-use keys::{stored_unique_key, take_keys};
+use keys::{stored_limit_key, stored_unique_key, take_keys};
+
+mod many;
+pub(crate) use many::Jobs;
 
 mod options;
 pub use options::EnqueueOptions;
@@ -35,31 +39,36 @@ pub enum Enqueued {
         /// Its id.
         id: i64,
     },
-    /// A job with the same unique key has not ended, or one with the same idempotency key was enqueued before. Nothing
-    /// was written.
+    /// Another job has the same unique key, or one with the same idempotency key was enqueued before. Nothing was written.
     Existing {
+        /// Its id.
+        id: i64,
+    },
+    /// Another job has the same unique key, and was ready: it was given this one's payload, run time or both, as
+    /// [`OnConflict`](crate::OnConflict) says.
+    Updated {
         /// Its id.
         id: i64,
     },
 }
 
 impl Enqueued {
-    /// The job's id, new or existing.
+    /// The job's id, new or not.
     #[must_use]
     pub fn id(&self) -> i64 {
         match *self {
-            Self::New { id } | Self::Existing { id } => id,
+            Self::New { id } | Self::Existing { id } | Self::Updated { id } => id,
         }
     }
 
-    /// Whether a job was written.
+    /// Whether a new job was written.
     #[must_use]
     pub fn is_new(&self) -> bool {
         matches!(self, Self::New { .. })
     }
 }
 
-/// Why nothing was enqueued. All but the last two are found before the database is asked.
+/// Why nothing was enqueued. All but the last four are found before the database is asked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnqueueError {
@@ -129,6 +138,15 @@ pub enum EnqueueError {
         /// That job's id.
         id: i64,
     },
+    /// Another job has the unique key, and the enqueue was told to [reject](crate::OnConflict::Reject) it.
+    #[error("job {id} has the same unique key")]
+    UniqueConflict {
+        /// That job's id.
+        id: i64,
+    },
+    /// The holders of the job's keys changed each time that they were looked at. A later try will do better.
+    #[error("others took and freed the job's keys again and again: enqueue it again")]
+    KeysContended,
     /// The database's error.
     #[error(transparent)]
     Database(#[from] Error),
@@ -247,6 +265,7 @@ pub(crate) fn new_job<J: Job>(job: &J, options: &EnqueueOptions) -> Result<NewJo
     let max_attempts = i32::try_from(options.max_attempts.unwrap_or(J::MAX_ATTEMPTS))
         .ok()
         .filter(|attempts| *attempts > 0);
+    let unique = options.unique::<J>();
     let lease_ms = i64::try_from(options.lease.unwrap_or(J::LEASE).as_millis())
         .ok()
         .filter(|ms| (1..=31_536_000_000).contains(ms));
@@ -263,10 +282,13 @@ pub(crate) fn new_job<J: Job>(job: &J, options: &EnqueueOptions) -> Result<NewJo
         max_attempts: max_attempts.ok_or_else(out_of_range("max_attempts", "1 to 2147483647"))?,
         lease_ms: lease_ms.ok_or_else(out_of_range("lease", "1 ms to 365 days"))?,
         idempotency_key: options.idempotency_key.clone(),
-        unique_key: job.unique_key().map(|key| stored_unique_key(kind, &key)),
+        unique_key: job
+            .unique_key()
+            .map(|key| stored_unique_key(kind, unique.is_per_queue().then_some(queue), &key)),
+        unique,
         expires_ms: options.expires.or(J::EXPIRES).map(millis),
-        limit_key: None,
-        limit_rank: 0,
+        limit_key: (!J::LIMIT.is_none()).then(|| stored_limit_key(kind, job.limit_key().as_deref())),
+        limit_rank: J::LIMIT.rank(options.priority.unwrap_or(J::PRIORITY)),
         batch_id: None,
         waits: false,
         awaited: false,

@@ -22,9 +22,11 @@
 //! ```
 
 mod results;
+pub(crate) use results::decode;
 pub use results::{ProgressRecord, ReadResultError, progress, result};
 
 mod wait;
+pub(crate) use wait::{Look, wait_until};
 pub use wait::{WaitError, wait_for};
 
 use std::fmt;
@@ -61,6 +63,17 @@ impl State {
             "discarded" => Self::Discarded,
             "cancelled" => Self::Cancelled,
             _ => Self::Ready,
+        }
+    }
+
+    /// As a unique key's states add up.
+    pub(crate) const fn bit(self) -> u8 {
+        match self {
+            Self::Ready => 1,
+            Self::Running => 2,
+            Self::Completed => 4,
+            Self::Discarded => 8,
+            Self::Cancelled => 16,
         }
     }
 

@@ -8,9 +8,13 @@ use serde::de::DeserializeOwned;
 
 use crate::backend::AsBackend;
 use crate::enqueue::{self, EnqueueError, EnqueueOptions, Enqueued};
+use crate::limit::Limit;
 
 mod backoff;
 pub use backoff::Backoff;
+
+mod unique;
+pub use unique::{OnConflict, Unique};
 
 /// A typed payload with what is fixed for its kind. Derive it:
 ///
@@ -42,11 +46,24 @@ pub use backoff::Backoff;
 /// | `lease` | a duration, `"1s"` to `"365d"` | `"60s"` |
 /// | `timeout` | a duration longer than 0 | none |
 /// | `expires` | a duration longer than 0: the age at which a job is discarded instead of run | none |
-/// | `unique` | `(by = "account, month")`: fields of the struct | any number of equal jobs |
+/// | `unique` | what at most one job may have, see below | any number of equal jobs |
+/// | `concurrency` | `(by = "tenant", max = 2)`: so many at a time, over all processes; without `by` of the whole kind | any number |
+/// | `rate` | `(by = "tenant", max = 100, per = "1m")`: so many begin within any such time; with the `by` of the others | any number |
+/// | `serial` | `(by = "tenant")`: one at a time, in the order of enqueue | in any order |
 /// | `schedule` | `(cron = "0 3 * * *")`, see below | none |
 /// | `version` | 1 to 1000 | 1 |
 /// | `migrate` | a function that migrates older payloads; needs `version = 2` or more | refuses them |
 /// | `crate` | where leasehold is, for those who re-export it | `::leasehold` |
+///
+/// `unique` alone allows one job of the kind; in parentheses are, all of them optional:
+///
+/// | `unique(…)` | Value | Default |
+/// | --- | --- | --- |
+/// | `by` | `"account, month"`: fields of the struct, one job for each of their values | the whole kind |
+/// | `per_queue` | no value: one job in each queue | over all queues |
+/// | `states` | of `"ready, running, completed, discarded, cancelled"`, `ready` among them | see [`Unique::states`] |
+/// | `within` | a duration longer than 0, from the enqueue on | as long as the states say |
+/// | `on_conflict` | `"keep"`, `"replace"`, `"reschedule"`, `"replace, reschedule"` or `"reject"`; see [`OnConflict`] | `"keep"` |
 ///
 /// Durations are numbers with the units `d`, `h`, `m`, `s` and `ms`, each once, the largest first: `"500ms"`, `"30s"`,
 /// `"1h30m"`. Every mistake in the list is reported at once, where it is.
@@ -125,8 +142,19 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     /// How long a failed job waits before its next attempt.
     const BACKOFF: Backoff = Backoff::exponential(Duration::from_secs(1), Duration::from_secs(3600));
 
-    /// What at most one job of this kind may have while it has not ended; `None`: any number of equal jobs.
+    /// How long a job keeps its [`Job::unique_key`], and what an enqueue does that finds it with another job.
+    const UNIQUE: Unique = Unique::new();
+
+    /// What at most one job of this kind may have, as [`Job::UNIQUE`] says; `None`: any number of equal jobs.
     fn unique_key(&self) -> Option<String> {
+        None
+    }
+
+    /// How many jobs of this kind may run, over all processes.
+    const LIMIT: Limit = Limit::none();
+
+    /// What [`Job::LIMIT`] counts by: jobs with the same key share it; `None`: all jobs of the kind do.
+    fn limit_key(&self) -> Option<String> {
         None
     }
 

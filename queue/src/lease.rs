@@ -36,6 +36,7 @@ pub use fence::{Fence, Refusal, Verdict};
 mod held;
 pub(crate) use held::Held;
 
+mod follow_up;
 mod results;
 
 mod slot;

@@ -39,11 +39,14 @@
 //! | To | look at |
 //! | --- | --- |
 //! | create the tables | [`migrate()`], [`migrate::Migrations`], [`Schema`] |
-//! | define a job | [`Job`] and its derive, [`Backoff`] |
+//! | define a job | [`Job`] and its derive, [`Backoff`], [`Unique`], [`OnConflict`] |
 //! | enqueue it | [`Job::enqueue`], [`EnqueueOptions`], [`Enqueued`], [`EnqueueError`] |
 //! | run it | [`Handler`], [`LeaseGuard`], [`Receipt`], [`Outcome`], [`JobError`], [`Refusal`], [`LeaseWatch`] |
 //! | run many | [`Worker`], [`Running`], [`ShutdownReport`], [`Summary`], [`Progress`] |
+//! | enqueue at given times | [`schedule`], [`Worker::schedule`] |
 //! | see what happens | [`Hooks`], [`Counts`], [`JobInfo`], [`inspect`] |
+//! | run many as one, or one after others | [`Batch`], [`batch`](mod@batch), [`Workflow`], [`Step`] |
+//! | get results and progress | [`LeaseGuard::commit_with`], [`LeaseGuard::progress`], [`inspect::result`](fn@inspect::result), [`inspect::wait_for`] |
 //! | cancel, requeue, edit and purge by hand | [`manage`] |
 //! | test it | [`testing`], [`assert_enqueued!`] |
 //!
@@ -162,6 +165,11 @@
 //! # }
 //! ```
 //!
+//! # Schedule
+//!
+//! A cron text in a time zone, stated by the kind (`schedule(cron = "0 3 * * *")`) or given to a worker or, at run time,
+//! to the database: [`schedule`] has them, with the rules for missed times and changed clocks.
+//!
 //! # Look
 //!
 //! Each event is one line of the `log` crate and a call of [`Hooks`]; how jobs ended is counted in [`Counts`]. [`inspect`] shows jobs with
@@ -182,6 +190,7 @@
 //! - `sqlite` (default): runs on `diesel::SqliteConnection`; SQLite itself is compiled in.
 //! - `postgres`: runs on `diesel::PgConnection`, with the system's libpq.
 //! - `postgres-bundled`: the same with libpq compiled in, which speaks no TLS.
+//! - `schedules` (default): [`schedule`], with the rules of the time zones compiled in.
 //! - `progress`: [`Worker::progress_bar`].
 //! - `metrics`: counters, histograms and gauges; see [`metrics`].
 //! - `signals`: [`Worker::stop_on_signals`] and [`Running::run_until_signalled`].
@@ -205,11 +214,23 @@ pub mod migrate;
 pub use migrate::migrate;
 
 mod job;
-pub use job::{Backoff, Job};
+pub use job::{Backoff, Job, OnConflict, Unique};
 pub use leasehold_derive::Job;
 
 mod enqueue;
 pub use enqueue::{EnqueueError, EnqueueOptions, Enqueued};
+
+pub mod batch;
+pub use batch::Batch;
+
+mod workflow;
+pub use workflow::{EnqueuedWorkflow, Step, Workflow, WorkflowError};
+
+mod limit;
+pub use limit::Limit;
+
+#[allow(missing_docs, reason = "for the runtime and the project's own tests")]
+mod admit;
 
 mod wake;
 
@@ -227,6 +248,10 @@ mod registry;
 mod results;
 
 mod commit;
+
+mod transaction;
+
+mod follow_up;
 
 mod settle;
 
@@ -267,3 +292,29 @@ pub mod __private;
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// Compiles and runs the programs of the guide.
+#[cfg(all(doctest, feature = "sqlite"))]
+mod guide {
+    #[doc = include_str!("../../docs/guide/batches.md")]
+    struct Batches;
+    #[doc = include_str!("../../docs/guide/events.md")]
+    struct Events;
+    #[doc = include_str!("../../docs/guide/limits.md")]
+    struct Limits;
+    #[doc = include_str!("../../docs/guide/manage.md")]
+    struct Manage;
+    #[doc = include_str!("../../docs/guide/queues.md")]
+    struct Queues;
+    #[doc = include_str!("../../docs/guide/results.md")]
+    struct Results;
+    #[doc = include_str!("../../docs/guide/retries.md")]
+    struct Retries;
+    #[cfg(feature = "schedules")]
+    #[doc = include_str!("../../docs/guide/schedules.md")]
+    struct Schedules;
+    #[doc = include_str!("../../docs/guide/unique.md")]
+    struct Unique;
+    #[doc = include_str!("../../docs/guide/workflows.md")]
+    struct Workflows;
+}

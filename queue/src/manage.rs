@@ -29,6 +29,7 @@
 //! ```
 
 mod cancel;
+pub(crate) use cancel::cancel_these;
 pub use cancel::{Cancel, cancel, cancel_all};
 
 mod requeue;
@@ -38,7 +39,7 @@ mod edit;
 pub use edit::{Edit, EditError, edit};
 
 mod purge;
-pub(crate) use purge::CHUNK as PURGE_CHUNK;
+pub(crate) use purge::{CHUNK as PURGE_CHUNK, next as next_purge};
 pub use purge::{Retention, purge};
 
 mod pause;

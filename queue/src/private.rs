@@ -6,6 +6,7 @@ pub use serde::Serialize;
 pub use serde::de::DeserializeOwned;
 pub use serde_json::Value;
 
+pub use crate::admit::admit_all;
 pub use crate::backend::*;
 pub use crate::claim::{Found, claim};
 use crate::lease::Refusal;
@@ -17,6 +18,12 @@ pub use crate::worker::listener::listen;
 #[must_use]
 pub fn refusal(fence: &Fence, row: Option<&Ownership>) -> Option<Refusal> {
     Refusal::of(fence, row)
+}
+
+/// The limits of a job type, as the statements take them.
+#[must_use]
+pub fn limit_of<J: crate::Job>() -> KindLimit {
+    J::LIMIT.of_kind(J::KIND)
 }
 
 /// A field of a unique key.

@@ -6,10 +6,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::{Backend, ClaimedRow, Served};
+use crate::backend::{Backend, ClaimedRow, CountedKind, KindLimit, Served};
 use crate::handler::{Handler, JobError};
 use crate::job::{Backoff, Job, MAX_VERSION};
 use crate::lease::{Decision, Held, LeaseGuard, Slot};
+use crate::limit::Limit;
 use crate::name;
 use crate::panics::drop_contained;
 use crate::settle::Ran;
@@ -22,6 +23,7 @@ pub(crate) struct Registered<C: Backend, A> {
     run: Erased<C, A>,
     queue: &'static str,
     version: u32,
+    limit: Limit,
     pub(crate) backoff: Backoff,
     pub(crate) timeout: Option<Duration>,
 }
@@ -83,6 +85,7 @@ impl<C: Backend, A> Registry<C, A> {
             run: erased::<J, C, A>,
             queue: J::QUEUE,
             version: J::VERSION.min(MAX_VERSION),
+            limit: J::LIMIT,
             backoff: J::BACKOFF,
             timeout: J::TIMEOUT,
         };
@@ -115,6 +118,24 @@ impl<C: Backend, A> Registry<C, A> {
         serves.sort();
         serves.dedup();
         serves
+    }
+
+    /// The limits of every kind. One without is among them: what was enqueued while it had a limit must not wait for ever.
+    pub(crate) fn limits(&self) -> Vec<KindLimit> {
+        let kinds = self.kinds.iter();
+        kinds.map(|(kind, registered)| registered.limit.of_kind(kind)).collect()
+    }
+
+    /// The kinds that have a rate.
+    pub(crate) fn counted(&self) -> Vec<CountedKind> {
+        let limits = self.limits().into_iter();
+        let counted = limits.filter_map(|limit| {
+            Some(CountedKind {
+                per_ms: limit.rate?.per_ms,
+                kind: limit.kind,
+            })
+        });
+        counted.collect()
     }
 
     pub(crate) fn timeout(&self, kind: &str) -> Option<Duration> {

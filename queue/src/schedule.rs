@@ -183,7 +183,7 @@ pub enum ScheduleError {
     },
     /// The job cannot be enqueued.
     #[error("the job of the schedule {name:?}: {source}")]
-    Job {
+    Enqueue {
         /// The schedule.
         name: String,
         /// What is wrong with it.

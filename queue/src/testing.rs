@@ -28,8 +28,10 @@ use std::time::{Duration, Instant};
 use diesel::result::QueryResult;
 use uuid::Uuid;
 
+use crate::admit::admit_all;
 use crate::backend::{AsBackend, Backend, ClaimRequest, ClaimedRow, ConnectionSettings, InspectStatements, WriteGate};
 use crate::events::{Counts, Reporter};
+use crate::follow_up::{self, Direct, Ended, Followed};
 use crate::handler::{Handler, JobError};
 use crate::job::Job;
 use crate::lease::{Held, Slot};
@@ -113,15 +115,22 @@ impl<C: Backend, A> Runner<C, A> {
         self.registry.check()?;
         let serves = self.registry.serves(&self.queues);
         conn.promote(&self.schema, &serves, 1000)?;
+        admit_all(conn, &self.schema, &self.registry.limits())?;
+        let counted = self.registry.counted();
         let request = ClaimRequest {
             serves: &serves,
             limit: 1,
             lease_token: Uuid::new_v4(),
             worker: Uuid::new_v4(),
             begun: true,
+            counted: &counted,
+            oldest: false,
         };
         let sent = Instant::now();
-        let claimed = conn.claim(&self.schema, &request)?;
+        let mut claimed = conn.claim(&self.schema, &request)?;
+        if claimed.is_empty() && self.look_at_all(conn, reporter)? {
+            claimed = conn.claim(&self.schema, &request)?;
+        }
         let Some(row) = claimed.first() else { return Ok(false) };
         let held = Arc::new(Held::new(
             row,
@@ -141,6 +150,10 @@ impl<C: Backend, A> Runner<C, A> {
                 reporter.lost(&held.info(), &refusal);
             }
         }
+        let (mut ended, mut followed) = (Ended::default(), Followed::default());
+        ended.add(&held);
+        follow_up::follow(&mut Direct(conn), &self.schema, &mut ended, &mut followed)?;
+        tell(&followed, reporter);
         Ok(true)
     }
 
@@ -156,6 +169,14 @@ impl<C: Backend, A> Runner<C, A> {
         let ran = self.registry.run(row, &mut slot, Arc::clone(held), &self.app);
         settle::decide(held, self.registry.backoff(&row.kind), ran, reporter)
     }
+
+    /// What a worker's maintenance does, for jobs that were not ended by this runner. Whether something changed.
+    fn look_at_all(&self, conn: &mut C, reporter: &Reporter) -> Result<bool, RunnerError> {
+        let mut followed = Followed::default();
+        follow_up::look_at_all(&mut Direct(conn), &self.schema, &mut followed)?;
+        tell(&followed, reporter);
+        Ok(followed.changed)
+    }
 }
 
 impl<C: Backend, A> fmt::Debug for Runner<C, A> {
@@ -163,6 +184,12 @@ impl<C: Backend, A> fmt::Debug for Runner<C, A> {
         f.debug_struct("Runner")
             .field("queues", &self.queues)
             .finish_non_exhaustive()
+    }
+}
+
+fn tell(followed: &Followed, reporter: &Reporter) {
+    for (row, reason) in &followed.cancelled {
+        reporter.cancelled(&row.info(), reason);
     }
 }
 

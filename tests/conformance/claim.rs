@@ -84,6 +84,51 @@ conformance!(
 );
 
 conformance!(
+    /// Tables that grew since they were analysed, and each way to join: a limit that is run once for each row of something
+    /// else takes more than it says.
+    fn a_limit_is_exact_whatever_plan_the_server_chooses(db: &mut Db) {
+        let mut conn = migrated(db);
+        note("").enqueue(&mut conn).unwrap();
+        db.sql("ANALYZE");
+        let notes = vec![note(""); 500];
+        Job::enqueue_all(&notes, &mut conn, &EnqueueOptions::new()).unwrap();
+        let ways: &[&str] = match Db::BACKEND {
+            "sqlite" => &[""],
+            _ => &["nestloop", "hashjoin", "mergejoin"],
+        };
+        let before = db.integer("SELECT count(*) FROM leasehold.jobs WHERE state = 'ready'");
+        for (way, claims) in ways.iter().zip(1..) {
+            let mut conn = db.connect();
+            if Db::BACKEND == "postgres" {
+                let off = ways.iter().filter(|other| *other != way);
+                let off: String = off.map(|other| format!("SET enable_{other} = off; ")).collect();
+                conn.batch_execute(&format!("{off}SET enable_material = off")).unwrap();
+            }
+            assert_eq!(claim_served(&mut conn, &notes_served(), 3).0.len(), 3, "{way}");
+            let ready = db.integer("SELECT count(*) FROM leasehold.jobs WHERE state = 'ready'");
+            assert_eq!(before - ready, 3 * claims, "{way}");
+        }
+    }
+);
+
+conformance!(
+    fn what_is_not_served_at_the_head_of_the_line_is_in_nobodys_way(db: &mut Db) {
+        let mut conn = migrated(db);
+        let urgent = EnqueueOptions::new().priority(9);
+        for _ in 0..20 {
+            Call {}.enqueue_with(&mut conn, &urgent).unwrap();
+            NewerNote {}.enqueue_with(&mut conn, &urgent).unwrap();
+            let elsewhere = urgent.clone().queue("elsewhere");
+            note("").enqueue_with(&mut conn, &elsewhere).unwrap();
+            let later = urgent.clone().delay(Duration::from_secs(60));
+            note("").enqueue_with(&mut conn, &later).unwrap();
+        }
+        let last = note("").enqueue(&mut conn).unwrap().id();
+        assert_eq!(ids(&claim_served(&mut conn, &notes_served(), 1).0), [last]);
+    }
+);
+
+conformance!(
     fn only_what_is_served_and_due_is_claimed(db: &mut Db) {
         let mut conn = migrated(db);
         let elsewhere = EnqueueOptions::new().queue("Default");
@@ -160,6 +205,8 @@ conformance!(
             let kept_before = kept(db, "leasehold.jobs", id).unwrap();
             let request = ClaimRequest {
                 begun,
+                counted: &[],
+                oldest: false,
                 ..request(&serves, 10)
             };
             let rows = conn.claim(&default_schema(), &request).unwrap();
@@ -218,5 +265,32 @@ conformance!(
             standing(db, ids_of[3]),
             format!("ready generation={} attempt=1", i64::MAX - 1)
         );
+    }
+);
+
+conformance!(
+    fn a_claim_of_the_oldest_goes_by_run_time_whatever_the_priority_and_the_kind(db: &mut Db) {
+        let mut conn = migrated(db);
+        let mut expected = Vec::new();
+        for (minutes, priority) in [(50, 0), (40, 7), (30, -7), (20, 0), (10, 32767)] {
+            let options = EnqueueOptions::new().priority(priority);
+            let id = note("n").enqueue_with(&mut conn, &options).unwrap().id();
+            db.set_time("leasehold.jobs", "run_at", -minutes * 60_000, &format!("id = {id}"));
+            expected.push(id);
+        }
+        // What is not due, what is locked away by a limit and what is not served is no older.
+        let later = EnqueueOptions::new().delay(std::time::Duration::from_secs(60));
+        note("later").enqueue_with(&mut conn, &later).unwrap();
+        Call {}.enqueue(&mut conn).unwrap();
+        let serves = notes_served();
+        for expected in [&expected[..3], &expected[3..], &[]] {
+            let request = ClaimRequest {
+                oldest: true,
+                ..request(&serves, 3)
+            };
+            let mut claimed = ids(&conn.claim(&default_schema(), &request).unwrap());
+            claimed.sort_unstable();
+            assert_eq!(claimed, expected);
+        }
     }
 );

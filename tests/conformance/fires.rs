@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
 use leasehold::schedule::{self, Missed, Schedule};
-use leasehold::{EnqueueOptions, Job, JobError};
+use leasehold::{EnqueueOptions, Job, JobError, OnConflict};
 
 use crate::manage::run_queue;
 use crate::schedules::{YEARLY, found, move_next, put, yearly};
 use crate::support::*;
-use crate::unique::bill;
+use crate::unique::{bill, run_bills};
 
 /// Fires what is due; each schedule with its fire time in seconds and its job.
 #[track_caller]
@@ -274,7 +274,7 @@ conformance!(
             },
         ] {
             assert_eq!(
-                conn.advance(&default_schema(), &[other.clone()]).unwrap(),
+                conn.advance(&default_schema(), std::slice::from_ref(&other)).unwrap(),
                 0,
                 "{other:?}"
             );
@@ -330,6 +330,68 @@ conformance!(
         assert!(fired.iter().all(|(_, _, job)| *job == fired[0].2), "{fired:?}");
         assert_eq!(db.integer("SELECT count(*) FROM leasehold.jobs"), 1);
         assert_eq!(db.integer("SELECT count(*) FROM leasehold.fires"), 3);
+    }
+);
+
+conformance!(
+    fn what_a_conflict_does_is_kept_with_the_schedule_and_stops_no_fire(db: &mut Db) {
+        let mut conn = migrated(db);
+        for (name, action) in [("rejects", OnConflict::Reject), ("replaces", OnConflict::Replace)] {
+            let options = EnqueueOptions::new()
+                .on_conflict(action)
+                .unique_within(Duration::from_secs(3600));
+            let every_second = Schedule::new(name, "* * * * * *").missed(Missed::RunAll { at_most: 3 });
+            put(&mut conn, &every_second.job_with(&bill(name, 1), &options));
+            move_next(db, name, -10_000);
+        }
+        let fired = fire(&mut conn);
+        assert_eq!(fired.len(), 6);
+        let jobs: BTreeSet<i64> = fired.iter().map(|(_, _, job)| *job).collect();
+        assert_eq!(jobs.len(), 2, "{fired:?}");
+        assert_eq!(db.integer("SELECT count(*) FROM leasehold.jobs"), 2);
+        let states = db.texts("SELECT CAST(states AS text) FROM leasehold.unique_keys WHERE expires_at IS NOT NULL AND key LIKE 'unique:%' ORDER BY 1");
+        assert_eq!(states, [Some("1".to_owned()), Some("7".to_owned())]);
+    }
+);
+
+conformance!(
+    fn a_fire_that_was_recorded_before_takes_no_unique_key_from_another(db: &mut Db) {
+        let mut conn = migrated(db);
+        for name in ["a", "b"] {
+            put(&mut conn, &Schedule::new(name, YEARLY).job(&bill("May", 1)));
+        }
+        move_next(db, "a", -2_000);
+        let first = fire(&mut conn)[0].2;
+        run_bills(&mut conn, |lease| lease.finish());
+        // The record of the fire is lost. What tells of it now is the idempotency key of its job, which has ended.
+        db.sql("DELETE FROM leasehold.fires; UPDATE leasehold.schedules SET next_at = last_at WHERE name = 'a'");
+        move_next(db, "b", -1_000);
+        let fired = fire(&mut conn);
+        let job = |name: &str| fired.iter().find(|(fired, ..)| fired == name).unwrap().2;
+        assert_eq!(job("a"), first);
+        assert_eq!(standing(db, job("b")), "ready generation=0 attempt=0");
+    }
+);
+
+conformance!(
+    fn a_unique_kind_that_rejects_others_does_not_stop_its_schedule(db: &mut Db) {
+        let mut conn = migrated(db);
+        let reject = EnqueueOptions::new().on_conflict(OnConflict::Reject);
+        put(
+            &mut conn,
+            &Schedule::new("bills", YEARLY).job_with(&bill("May", 1), &reject),
+        );
+        put(&mut conn, &yearly("other"));
+        let mut jobs = BTreeSet::new();
+        for earlier in [9_000, 8_000, 7_000] {
+            move_next(db, "bills", -earlier);
+            move_next(db, "other", -earlier);
+            let fired = fire(&mut conn);
+            assert_eq!(fired.len(), 2, "{fired:?}");
+            jobs.insert(fired[0].2);
+            assert!(found(&mut conn, "bills").next_at > SystemTime::now());
+        }
+        assert_eq!(jobs.len(), 1);
     }
 );
 

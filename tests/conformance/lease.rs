@@ -15,6 +15,8 @@ conformance!(
         let serves = [served("default", "note", 1)];
         let request = ClaimRequest {
             begun: false,
+            counted: &[],
+            oldest: false,
             ..request(&serves, 10)
         };
         let mut rows = conn.claim(&default_schema(), &request).unwrap();

@@ -3,17 +3,23 @@
 #![cfg(any(feature = "sqlite", feature = "postgres"))]
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
+mod pages;
 mod support;
 
+mod conflict;
 mod enqueue;
 mod idempotency;
+mod key_lost;
+mod key_states;
 mod payload;
 mod unique;
+mod unique_race;
 
 mod claim;
 mod fence;
 mod found;
 mod lease;
+mod limits;
 mod manage;
 mod pause;
 
@@ -21,6 +27,7 @@ mod closure;
 mod commit;
 mod refusal;
 
+mod batches;
 mod cancel;
 mod expiry;
 mod handler;
@@ -34,3 +41,4 @@ mod results;
 mod schedules;
 mod schema;
 mod testing;
+mod workflows;

@@ -346,9 +346,68 @@ conformance!(
                 &format!("id = {}", fence.id),
             );
         }
-        assert_eq!(conn.purge(&schema, "completed", 1000, 2).unwrap(), 2);
+        let seen = conn.purge(&schema, "completed", 1000, PurgeCursor::START, 2).unwrap();
+        assert_eq!((seen.purged, seen.seen, seen.id), (2, 2, Some(fences[3].id)));
         let left = db.texts("SELECT CAST(id AS text) FROM leasehold.finished_jobs ORDER BY id");
         assert_eq!(left.len(), 3);
         assert_eq!(left[2].as_deref(), Some(fences[2].id.to_string().as_str()));
+    }
+);
+
+conformance!(
+    fn a_purge_leaves_what_a_batch_or_a_waiting_job_needs_and_goes_on_behind_it(db: &mut Db) {
+        let mut conn = migrated(db);
+        let schema = default_schema();
+        let fences = claimed_many(&mut conn, 4);
+        conn.finish(&schema, &fences).unwrap();
+        let waiting = note("waiting").enqueue(&mut conn).unwrap().id();
+        for (n, fence) in fences.iter().enumerate() {
+            let ago = -3_600_000 * i64::try_from(10 - n).unwrap();
+            db.set_time(
+                "leasehold.finished_jobs",
+                "finished_at",
+                ago,
+                &format!("id = {}", fence.id),
+            );
+        }
+        let [counted, awaited, free, last] = fences[..] else {
+            panic!("four")
+        };
+        db.sql(match Db::BACKEND {
+            "sqlite" => "INSERT INTO leasehold.batches (id, name, created_at) VALUES (7, 'open', 0)",
+            _ => "INSERT INTO leasehold.batches (id, name) VALUES (7, 'open')",
+        });
+        db.sql(&format!(
+            "UPDATE leasehold.finished_jobs SET batch_id = 7 WHERE id = {}",
+            counted.id
+        ));
+        db.sql(&format!(
+            "INSERT INTO leasehold.job_waits VALUES ({waiting}, {}, 'it', {})",
+            awaited.id,
+            match Db::BACKEND {
+                "sqlite" => "0",
+                _ => "false",
+            }
+        ));
+        let mut purge = |after| conn.purge(&schema, "completed", 1000, after, 2).unwrap();
+        let first = purge(PurgeCursor::START);
+        assert_eq!((first.purged, first.seen, first.id), (0, 2, Some(awaited.id)));
+        let behind = PurgeCursor {
+            finished_at: first.finished_at.unwrap(),
+            id: awaited.id,
+        };
+        let second = purge(behind);
+        assert_eq!((second.purged, second.seen, second.id), (2, 2, Some(last.id)));
+        let left = "SELECT count(*) FROM leasehold.finished_jobs";
+        assert_eq!(db.integer(&format!("{left} WHERE id = {}", free.id)), 0);
+        assert_eq!(db.integer(left), 2);
+
+        // Once they are not needed they go.
+        db.set_time("leasehold.batches", "finished_at", -1000, "id = 7");
+        manage::cancel(&mut conn, &schema, waiting, Cancel::Hard, "no").unwrap();
+        assert_eq!(
+            manage::purge(&mut conn, &schema, State::Completed, Duration::ZERO).unwrap(),
+            2
+        );
     }
 );

@@ -117,7 +117,7 @@ conformance!(
             ScheduleError::NoJob { .. }
         ));
         let nul = refused(Schedule::new("a", YEARLY).job(&note("\0")));
-        assert!(matches!(&nul, ScheduleError::Job { .. }), "{nul:?}");
+        assert!(matches!(&nul, ScheduleError::Enqueue { .. }), "{nul:?}");
         for options in [
             EnqueueOptions::new().delay(Duration::from_secs(1)),
             EnqueueOptions::new().run_at(SystemTime::now()),

@@ -49,6 +49,7 @@ fn claimed_odd<C: Backend>(conn: &mut C) -> Fence {
         lease_ms: 77_000,
         idempotency_key: Some("key 'é'".to_owned()),
         unique_key: Some("unique:odd".to_owned()),
+        unique: leasehold::Unique::new(),
         expires_ms: None,
         limit_key: None,
         limit_rank: 3,

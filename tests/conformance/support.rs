@@ -91,6 +91,8 @@ pub(crate) fn request(serves: &[Served], limit: i64) -> ClaimRequest<'_> {
         lease_token: Uuid::new_v4(),
         worker: Uuid::new_v4(),
         begun: true,
+        counted: &[],
+        oldest: false,
     }
 }
 

@@ -13,6 +13,8 @@ fn expired<D: TestDb>(db: &mut D, conn: &mut D::Connection, count: usize, begun:
     let serves = [served("default", "note", 1)];
     let request = ClaimRequest {
         begun,
+        counted: &[],
+        oldest: false,
         ..request(&serves, 1000)
     };
     let mut rows = conn.claim(&default_schema(), &request).unwrap();

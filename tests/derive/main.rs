@@ -57,6 +57,20 @@ mod shadowed {
         }
     }
 
+    fn made() -> Shadowed {
+        Shadowed(1, 2)
+    }
+
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "defaulted", schedule(cron = "@daily"))]
+    pub(crate) struct Defaulted;
+
+    impl ::core::default::Default for Defaulted {
+        fn default() -> Self {
+            Self
+        }
+    }
+
     #[derive(Serialize, Deserialize, Job)]
     #[job(
         kind = "shadowed",
@@ -67,6 +81,7 @@ mod shadowed {
         lease = "90s",
         timeout = "1h30m",
         unique(by = "0, 1"),
+        schedule(cron = "0 3 * * *", zone = "Europe/Berlin", missed = "run all(2)", payload = made),
         version = 2,
         migrate = upgrade
     )]
@@ -76,7 +91,7 @@ mod shadowed {
 #[test]
 fn a_shadowed_prelude_changes_nothing() {
     use leasehold::{Backoff, Job};
-    use shadowed::Shadowed;
+    use shadowed::{Defaulted, Shadowed};
 
     assert_eq!(
         (Shadowed::KIND, Shadowed::QUEUE, Shadowed::VERSION),
@@ -90,6 +105,11 @@ fn a_shadowed_prelude_changes_nothing() {
     assert_eq!(Shadowed(1, 2).unique_key(), Shadowed(1, 2).unique_key());
     assert_ne!(Shadowed(1, 2).unique_key(), Shadowed(2, 1).unique_key());
     assert_ne!(Shadowed(1, 2).unique_key(), None);
+    let schedule = format!("{:?}", Shadowed::schedule());
+    for part in ["\"shadowed\"", "0 3 * * *", "Europe/Berlin", "at_most: 2", "[1,2]"] {
+        assert!(schedule.contains(part), "{schedule}");
+    }
+    assert!(Defaulted::schedule().is_some());
     assert_eq!(Shadowed::migrate(1, 7.into()), Ok(serde_json::json!([7, 0])));
     assert_eq!(
         Shadowed::migrate(9, 7.into()),

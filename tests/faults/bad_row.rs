@@ -18,6 +18,8 @@ fn claimed<C: Backend>(conn: &mut C, text: &str) -> i64 {
         lease_token: uuid::Uuid::new_v4(),
         worker: uuid::Uuid::new_v4(),
         begun: true,
+        counted: &[],
+        oldest: false,
     };
     let rows = conn.claim(&leasehold::Schema::default(), &request).unwrap();
     assert_eq!(rows[0].id, id);

@@ -10,9 +10,13 @@ mod cancel_between_beats;
 #[cfg(feature = "postgres")]
 mod encodings;
 mod extreme_settings;
+#[cfg(feature = "postgres")]
+mod half_open;
 mod hidden_transaction;
 #[cfg(feature = "postgres")]
 mod locked_tables;
+#[cfg(feature = "postgres")]
+mod maintenance_at_once;
 #[cfg(feature = "postgres")]
 mod odd_defaults;
 #[cfg(feature = "postgres")]
@@ -33,6 +37,7 @@ mod lost_heartbeats;
 mod read_only;
 #[cfg(feature = "postgres")]
 mod restarts;
+mod several_processes;
 mod stopped_process;
 #[cfg(feature = "postgres")]
 mod terminated;

@@ -1,9 +1,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use diesel::Connection as _;
 use diesel::connection::SimpleConnection;
-use leasehold::{EnqueueOptions, Job, JobError};
+use diesel::r2d2::{ConnectionManager, CustomizeConnection, Pool};
+use diesel::{Connection as _, PgConnection};
+use leasehold::{EnqueueOptions, Job, JobError, Schema, inspect};
 use leasehold_tests::postgres::database;
 
 use crate::probe::*;
@@ -70,7 +71,7 @@ fn odd_defaults_of_a_database_change_nothing() {
         eventually(SOON, "the sessions have idled", || {
             begun.elapsed() > Duration::from_millis(400)
         });
-        let mut conn = diesel::PgConnection::establish(&db.url()).unwrap();
+        let mut conn = PgConnection::establish(&db.url()).unwrap();
         let key = EnqueueOptions::new().idempotency_key(format!("round {round}"));
         probe("finish").enqueue_with(&mut conn, &key).unwrap();
         assert!(!probe("finish").enqueue_with(&mut conn, &key).unwrap().is_new());
@@ -88,4 +89,58 @@ fn odd_defaults_of_a_database_change_nothing() {
         db.integer("SELECT count(*) FROM leasehold.finished_jobs WHERE state = 'completed'"),
         12
     );
+}
+
+/// East of UTC a time that lost its zone would come due hours late, and west of it hours early. Diesel sets the zone of
+/// its connections to UTC, and an application may set another one.
+#[test]
+fn a_session_outside_of_utc_shifts_no_time() {
+    for zone in ["Asia/Kathmandu", "America/St_Johns", "Pacific/Kiritimati"] {
+        let db = database();
+        let mut conn = migrated(&db);
+        let set = Zone(format!("SET timezone = '{zone}'"));
+        conn.batch_execute(&set.0).unwrap();
+        let begun = SystemTime::now();
+        let hour = Duration::from_secs(3600);
+        let options = EnqueueOptions::new();
+        let mut enqueue = |options: &EnqueueOptions| probe("").enqueue_with(&mut conn, options).unwrap().id();
+        let past = enqueue(&options.clone().run_at(begun - hour));
+        let soon = enqueue(&options.clone().delay(Duration::from_millis(50)));
+        let at = enqueue(&options.clone().run_at(begun + hour));
+        let later = enqueue(&options.delay(hour));
+        let manager = ConnectionManager::<PgConnection>::new(db.url());
+        let pool = Pool::builder()
+            .connection_customizer(Box::new(set))
+            .build(manager)
+            .unwrap();
+        let worker = worker(&db, |_, lease| lease.strict().commit(|_| Ok(()))).with_pool(pool);
+        let summary = worker.run_until_empty().unwrap();
+        assert_eq!((summary.counts.completed, summary.scheduled), (2, 2), "{zone}");
+        let mut job = |id| inspect::job(&mut conn, &Schema::default(), id).unwrap().unwrap();
+        let now = SystemTime::now();
+        for id in [past, soon] {
+            let job = job(id);
+            let finished = job.finished_at.unwrap();
+            assert!(is_between(begun, job.created_at, finished), "{zone}: {job:?}");
+            assert!(is_between(begun, finished, now), "{zone}: {job:?}");
+        }
+        assert!(is_between(begun + hour, job(at).run_at, begun + hour), "{zone}");
+        assert!(is_between(begun + hour, job(later).run_at, now + hour), "{zone}");
+    }
+}
+
+/// Sets the time zone of a pool's connections.
+#[derive(Debug)]
+struct Zone(String);
+
+impl CustomizeConnection<PgConnection, diesel::r2d2::Error> for Zone {
+    fn on_acquire(&self, conn: &mut PgConnection) -> Result<(), diesel::r2d2::Error> {
+        conn.batch_execute(&self.0).map_err(diesel::r2d2::Error::QueryError)
+    }
+}
+
+/// In whole milliseconds, as the tables give them.
+fn is_between(begin: SystemTime, time: SystemTime, end: SystemTime) -> bool {
+    let millisecond = Duration::from_millis(1);
+    (begin - millisecond..=end + millisecond).contains(&time)
 }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use diesel::PgConnection;
 use leasehold::{EnqueueOptions, Job, Worker};
-use leasehold_tests::jobs::{Note, SOON, prepare};
+use leasehold_tests::jobs::{App, HOUR, Note, SOON, Step, app, job, prepare};
 use leasehold_tests::{TestDb, eventually, postgres};
 
 const JOBS: i64 = 2000;
@@ -47,4 +47,72 @@ fn every_connection_terminated_twenty_times_during_2000_jobs_leaves_2000_rows() 
         db.integer("SELECT count(*) FROM leasehold.finished_jobs WHERE attempt > 2"),
         0
     );
+}
+
+/// A lease does not hang on a session, as an advisory lock does.
+#[test]
+fn a_job_whose_worker_lost_every_connection_is_not_run_by_another() {
+    let mut db = postgres::database();
+    let mut conn = prepare(&mut db);
+    let id = Step::waiting(1).enqueue(&mut conn).unwrap().id();
+    drop(conn);
+    let (app, remote) = app();
+    let worker = || Worker::<PgConnection, App>::new(db.url(), app.clone()).sweep_interval(Duration::from_millis(20));
+    let running = worker().register::<Step>().start().unwrap();
+    let handler = remote.begun();
+    // It knows of notes, too: each that it does shows a claim after the sessions have ended.
+    let peer = worker().register::<Step>().register::<Note>().start().unwrap();
+    for n in 1..=3 {
+        assert!(db.terminate_connections() > 0);
+        Note { n: 10 + n }.enqueue(&mut db.connect()).unwrap();
+        eventually(SOON, "the peer claims", || peer.counts().completed == n.unsigned_abs());
+    }
+    assert!(remote.nothing_begun());
+    handler.go();
+    assert_eq!(remote.ended().result, Ok(()));
+    eventually(SOON, "it is completed", || running.counts().completed == 1);
+    let job = job(&mut db.connect(), id);
+    assert_eq!((job.attempt, job.generation), (1, 1));
+}
+
+/// Polling and listening each come back by themselves, whatever the other does.
+#[test]
+fn after_every_connection_was_cut_jobs_are_polled_for_and_heard_of() {
+    let mut db = postgres::database();
+    prepare(&mut db);
+    // A plain insert tells nobody, and a poll that comes in an hour does not come.
+    let by_poll = "INSERT INTO leasehold.jobs (queue, kind, payload, max_attempts, lease_ms)
+        VALUES ('default', 'note', '{\"n\": 1}', 100, 60000)";
+    let by_ear = "SELECT leasehold.enqueue('note', '{\"n\": 1}')";
+    for (poll, enqueue) in [(Duration::from_millis(50), by_poll), (HOUR, by_ear)] {
+        let worker = Worker::<PgConnection, _>::new(db.url(), ()).poll_interval(poll);
+        let running = worker.register::<Note>().start().unwrap();
+        let mut listener = listens(&mut db, 0);
+        for round in 0..3 {
+            assert!(db.terminate_connections() > 0);
+            // Its return makes the worker look once; the second job cannot be found by that.
+            listener = listens(&mut db, listener);
+            for jobs in 1..=2 {
+                db.sql(enqueue);
+                eventually(SOON, "it is completed", || {
+                    running.counts().completed == 2 * round + jobs
+                });
+            }
+        }
+    }
+    assert_eq!(db.integer("SELECT count(*) FROM effects"), 12);
+}
+
+/// Waits until somebody else than the session `before` listens; which session.
+fn listens(db: &mut postgres::Database, before: i64) -> i64 {
+    let session = format!(
+        "SELECT coalesce(max(pid), 0) FROM pg_stat_activity
+            WHERE datname = current_database() AND query LIKE 'LISTEN %' AND pid <> {before}"
+    );
+    let mut listener = 0;
+    eventually(SOON, "somebody listens", || {
+        listener = db.integer(&session);
+        listener != 0
+    });
+    listener
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use diesel::PgConnection;
+use diesel::connection::{Connection as _, SimpleConnection as _};
 use leasehold::__private::{Wakes, listen};
 use leasehold::manage::{self, Cancel};
 use leasehold::migrate::Migrations;
@@ -99,6 +100,40 @@ fn a_worker_that_would_not_look_for_an_hour_begins_at_once_what_plain_sql_enqueu
         assert_eq!(begins.recv_timeout(SOON), Ok(told));
     }
     assert_eq!(running.shutdown(SOON).abandoned, 0);
+}
+
+#[test]
+fn no_notification_ends_a_worker() {
+    let mut db = database();
+    // Its encoding checks nothing, so that a notification may be any bytes.
+    db.sql("CREATE DATABASE ascii ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0");
+    let name = db.text("SELECT current_database()").unwrap();
+    let url = db.url().replace(&name, "ascii");
+    {
+        let mut conn = PgConnection::establish(&url).unwrap();
+        migrate(&mut conn).unwrap();
+        let (begun, begins) = bounded(10);
+        let worker = Worker::<PgConnection, _>::new(&url, begun).register::<Tell>();
+        let running = worker.poll_interval(HOUR).start().unwrap();
+        for (told, payload) in ["''", r"E'\xff\xfe'", r#"'{"id": 1e999, '"#, "repeat('x', 7999)"]
+            .into_iter()
+            .enumerate()
+        {
+            for channel in ["leasehold", "leasehold_cancel", "nobody"] {
+                conn.batch_execute(&format!("SELECT pg_notify('{channel}', {payload})"))
+                    .unwrap();
+            }
+            conn.batch_execute(&format!("SELECT leasehold.enqueue('tell', '{told}')"))
+                .unwrap();
+            assert_eq!(
+                begins.recv_timeout(SOON).map(|told| told as usize),
+                Ok(told),
+                "{payload}"
+            );
+        }
+        assert_eq!(running.shutdown(SOON).abandoned, 0);
+    }
+    db.sql("DROP DATABASE ascii WITH (FORCE)");
 }
 
 #[derive(Serialize, Deserialize, Job)]

@@ -139,6 +139,33 @@ conformance! {
 }
 
 conformance! {
+    fn an_older_program_leaves_a_newer_schema_as_it_is(db: &mut Db) {
+        use leasehold::{Job as _, Worker};
+        use leasehold_tests::jobs::Note;
+
+        migrate(&mut db.connect()).unwrap();
+        // As a newer program's migration does, which has not stated a minimum.
+        db.sql("INSERT INTO leasehold.migrations (version) VALUES ('9999');
+            ALTER TABLE leasehold.jobs ADD COLUMN of_the_newer integer;
+            CREATE INDEX leasehold_of_the_newer ON leasehold.jobs (of_the_newer);
+            CREATE TABLE effects (n bigint NOT NULL)");
+        if Db::BACKEND == "postgres" {
+            db.sql("CREATE OR REPLACE FUNCTION leasehold.enqueue(kind text, payload json, options jsonb DEFAULT '{}') RETURNS bigint
+                LANGUAGE sql AS 'SELECT 1::bigint'");
+        }
+        let newer = catalog(db);
+        let mut conn = db.connect();
+        assert!(migrate(&mut conn).unwrap().is_empty());
+        Migrations::new().check(&mut conn).unwrap();
+        Note { n: 1 }.enqueue(&mut conn).unwrap();
+        let worker = Worker::<Connection, _>::new(db.url(), ()).register::<Note>();
+        assert_eq!(worker.run_until_empty().unwrap().counts.completed, 1);
+        assert!(Migrations::new().down_all(&mut conn).is_err());
+        assert_eq!(catalog(db), newer);
+    }
+}
+
+conformance! {
     fn a_check_says_that_migrate_must_run(db: &mut Db) {
         let (mut conn, migrations) = (db.connect(), Migrations::new());
         let missing = migrations.check(&mut conn).unwrap_err();

@@ -6,7 +6,7 @@ use diesel::connection::{AnsiTransactionManager, TransactionManager};
 use diesel::result::QueryResult;
 use leasehold::__private::Fence;
 use leasehold::__private::{self as private, *};
-use leasehold::{Backend, Isolation, Schema};
+use leasehold::{Backend, Isolation, Schema, Unique};
 use leasehold_tests::{TestDb, eventually};
 use uuid::Uuid;
 
@@ -37,6 +37,7 @@ pub(crate) fn new_job(lease_ms: i64) -> NewJob {
         lease_ms,
         idempotency_key: None,
         unique_key: None,
+        unique: Unique::default(),
         expires_ms: None,
         limit_key: None,
         limit_rank: 0,
@@ -65,6 +66,8 @@ fn request(serves: &[Served], limit: i64) -> ClaimRequest<'_> {
         lease_token: Uuid::new_v4(),
         worker: Uuid::new_v4(),
         begun: true,
+        counted: &[],
+        oldest: false,
     }
 }
 

@@ -17,6 +17,7 @@ mod session;
 mod sources;
 mod story;
 
+mod bounds;
 mod claims;
 mod clocks;
 mod deadlines;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::unbounded;
 use leasehold::{EnqueueOptions, Job, Worker};
 use leasehold_tests::jobs::{App, HOUR, Note, SOON, Step, Then, app, claim_and_die, finish, job, prepare};
-use leasehold_tests::{TestDb, conformance, eventually};
+use leasehold_tests::{TestDb, capture_log, conformance, eventually};
 
 conformance!(
     fn the_summary_counts_what_became_of_the_jobs(db: &mut Db) {
@@ -105,5 +105,39 @@ conformance!(
         assert!(told.iter().map(|progress| progress.elapsed).is_sorted(), "{told:?}");
         let last = told.last().unwrap();
         assert_eq!((last.counts.completed, last.left), (200, Some(0)));
+    }
+);
+
+conformance!(
+    fn claims_that_fail_are_not_an_empty_queue(db: &mut Db) {
+        let mut conn = prepare(db);
+        Note { n: 1 }.enqueue(&mut conn).unwrap();
+        let refusal = format!("no claims on {}", Db::BACKEND);
+        db.sql(&match Db::BACKEND {
+            "sqlite" => format!(
+                "CREATE TRIGGER refuse BEFORE UPDATE OF generation ON leasehold.jobs
+                BEGIN SELECT RAISE(ABORT, '{refusal}'); END"
+            ),
+            _ => format!(
+                "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION '{refusal}'; END $$;
+                CREATE TRIGGER refuse BEFORE UPDATE OF generation ON leasehold.jobs
+                    FOR EACH ROW EXECUTE FUNCTION refuse()"
+            ),
+        });
+        let log = capture_log();
+        let worker = Worker::<Connection, _>::new(db.url(), ()).register::<Note>();
+        let summary = std::thread::scope(|scope| {
+            let run = scope.spawn(|| worker.run_until_empty().unwrap());
+            eventually(SOON, "three claims are refused", || {
+                run.is_finished() || log.with(&refusal).len() >= 3
+            });
+            assert!(!run.is_finished());
+            db.sql(match Db::BACKEND {
+                "sqlite" => "DROP TRIGGER refuse",
+                _ => "DROP TRIGGER refuse ON leasehold.jobs",
+            });
+            run.join().unwrap()
+        });
+        assert_eq!(summary.counts.completed, 1);
     }
 );

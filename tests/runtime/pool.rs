@@ -1,11 +1,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
+use diesel::QueryResult;
 use diesel::connection::SimpleConnection;
 use diesel::r2d2::{ConnectionManager, HandleEvent, Pool, event};
+use diesel::result::Error;
 use leasehold::{Backend, EnqueueOptions, Handler, Job, LeaseGuard, Outcome, Worker};
-use leasehold_tests::jobs::{Effects, Step, Then, app, prepare};
-use leasehold_tests::{TestDb, conformance};
+use leasehold_tests::jobs::{Effects, SOON, Step, Then, app, job, prepare};
+use leasehold_tests::{TestDb, conformance, eventually};
 use serde::{Deserialize, Serialize};
 
 /// Counts the connections that a pool opens.
@@ -112,6 +115,9 @@ enum Untidy {
     EndInCommit,
     EndAndOpenInCommit,
     FailInCommit,
+    PanicInRead,
+    PanicInCommit,
+    PanicInNested,
 }
 
 impl<C: Effects> Handler<C> for Untidy {
@@ -120,9 +126,19 @@ impl<C: Effects> Handler<C> for Untidy {
             // PostgreSQL only warns, and SQLite refuses: both must leave the connection as it was.
             let _ = lease.read(|conn| conn.batch_execute("COMMIT; BEGIN"));
         }
+        if let Self::PanicInRead = self {
+            lease.read(|conn| -> QueryResult<()> {
+                conn.batch_execute("SELECT 1")?;
+                panic!("in a read")
+            })?;
+        }
         lease.commit(|tx| {
             match self {
-                Self::OpenInRead => {}
+                Self::OpenInRead | Self::PanicInRead => {}
+                Self::PanicInCommit => panic!("in a commit, after {}", tx.note(1)?),
+                Self::PanicInNested => {
+                    tx.transaction::<(), Error, _>(|tx| panic!("in a nested one, after {}", tx.note(1)?))?
+                }
                 Self::OpenInCommit => tx.batch_execute("SAVEPOINT left_open")?,
                 Self::EndInCommit => tx.batch_execute("ROLLBACK")?,
                 Self::EndAndOpenInCommit => tx.batch_execute("ROLLBACK; BEGIN")?,
@@ -144,6 +160,9 @@ conformance!(
             Untidy::EndInCommit,
             Untidy::EndAndOpenInCommit,
             Untidy::FailInCommit,
+            Untidy::PanicInRead,
+            Untidy::PanicInCommit,
+            Untidy::PanicInNested,
         ];
         for how in untidy {
             how.enqueue(&mut conn).unwrap();
@@ -162,5 +181,35 @@ conformance!(
                 }
             }
         }
+    }
+);
+
+conformance!(
+    /// As one does that another runner shares, whose handlers are stuck with its connections.
+    fn a_pool_that_others_have_used_up_costs_time_and_no_attempt(db: &mut Db) {
+        let mut conn = prepare(db);
+        let pool = Pool::builder()
+            .max_size(1)
+            .connection_timeout(Duration::from_millis(50))
+            .connection_customizer(Box::new(Patient))
+            .build(ConnectionManager::<Connection>::new(db.url()))
+            .unwrap();
+        let taken = pool.get().unwrap();
+        let id = Step::now(1, Then::Commit).enqueue(&mut conn).unwrap().id();
+        let (app, remote) = app();
+        let worker = Worker::<Connection, _>::new(db.url(), app).threads(2).with_pool(pool);
+        let running = worker.register::<Step>().start().unwrap();
+        for _ in 0..2 {
+            assert_eq!(remote.begun().attempt, 1);
+            let error = remote.ended().result.unwrap_err();
+            assert!(error.contains("no connection from the pool"), "{error}");
+        }
+        // What needs none of its connections runs all the while.
+        Step::now(2, Then::Finish).enqueue(&mut conn).unwrap();
+        eventually(SOON, "the other is completed", || running.counts().completed == 1);
+        drop(taken);
+        eventually(SOON, "it is completed", || running.counts().completed == 2);
+        assert_eq!(job(&mut conn, id).attempt, 1);
+        assert_eq!(db.integer("SELECT count(*) FROM leasehold.job_errors"), 0);
     }
 );

@@ -79,6 +79,8 @@ pub fn claim_and_die<J: Job, C: Backend>(conn: &mut C, begun: bool) -> (ClaimedR
         lease_token,
         worker: Uuid::new_v4(),
         begun,
+        counted: &[],
+        oldest: false,
     };
     let mut rows = conn.claim(&Schema::default(), &request).expect("a claim");
     let row = rows.pop().expect("a job is ready");

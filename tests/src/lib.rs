@@ -25,6 +25,9 @@ pub mod sqlite;
 pub mod jobs;
 
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub mod parcels;
+
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod process;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use process::WorkerProcess;

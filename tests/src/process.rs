@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use crate::eventually;
 use crate::jobs::SOON;
 
-/// The worker of `src/bin/worker.rs`, in a process of its own that goes with this.
+/// A program of `src/bin`, in a process of its own that goes with this.
 #[derive(Debug)]
 pub struct WorkerProcess {
     child: Child,
@@ -65,8 +65,13 @@ impl WorkerProcess {
 
     /// Lets the handler of step `n` go on.
     pub fn go(&mut self, n: i64) {
+        self.tell(&format!("go {n}"));
+    }
+
+    /// Writes a line to its input.
+    pub fn tell(&mut self, line: &str) {
         let input = self.child.stdin.as_mut().expect("a pipe");
-        writeln!(input, "go {n}").expect("the process reads");
+        writeln!(input, "{line}").expect("the process reads");
     }
 
     /// Sends it a signal.

@@ -1,1 +1,3 @@
+DROP INDEX leasehold.jobs_turn;
+DROP TABLE leasehold.starts;
 DROP TABLE leasehold.pauses;

@@ -9,3 +9,18 @@ CREATE TABLE leasehold.pauses (
     PRIMARY KEY (scope, name),
     CHECK ((scope = 'all') = (name = ''))
 );
+
+-- When jobs of kinds with a rate began, for as long as the rate looks back. Written by the statement that records that a
+-- handler begins.
+CREATE TABLE leasehold.starts (
+    kind       text NOT NULL,
+    limit_key  text NOT NULL,
+    at         timestamptz NOT NULL,
+    job_id     bigint NOT NULL,
+    expires_at timestamptz NOT NULL,
+    PRIMARY KEY (kind, limit_key, at, job_id)
+);
+CREATE INDEX starts_expires ON leasehold.starts (expires_at);
+
+-- Those of a key that have begun before and wait for their next attempt: in a kind whose jobs run in turn, theirs it is.
+CREATE INDEX jobs_turn ON leasehold.jobs (kind, limit_key, id) WHERE limit_key IS NOT NULL AND state = 'ready' AND attempt > 0;

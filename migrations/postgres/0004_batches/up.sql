@@ -34,6 +34,7 @@ CREATE TABLE leasehold.batches (
     cancelled     bigint
 ) WITH (fillfactor = 80);
 CREATE INDEX batches_open ON leasehold.batches (id) WHERE finished_at IS NULL;
+CREATE INDEX batches_finished ON leasehold.batches (finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX batches_done_job ON leasehold.batches (done_job) WHERE done_job IS NOT NULL;
 CREATE INDEX batches_discarded_job ON leasehold.batches (discarded_job) WHERE discarded_job IS NOT NULL;
 

@@ -50,7 +50,7 @@ CREATE INDEX leasehold_jobs_scheduled ON leasehold_jobs (queue, kind, version, r
 CREATE INDEX leasehold_jobs_held ON leasehold_jobs (id) WHERE worker IS NOT NULL;
 -- Those that wait for a limit, in the order in which they are admitted; and those that count against it.
 CREATE INDEX leasehold_jobs_blocked ON leasehold_jobs (kind, limit_key, limit_rank DESC, id) WHERE blocked_by = 'limit';
-CREATE INDEX leasehold_jobs_admitted ON leasehold_jobs (kind, limit_key) WHERE limit_key IS NOT NULL AND blocked_by IS NULL;
+CREATE INDEX leasehold_jobs_admitted ON leasehold_jobs (kind, limit_key) WHERE limit_key IS NOT NULL AND blocked_by IS NULL AND scheduled = 0;
 CREATE INDEX leasehold_jobs_waiting ON leasehold_jobs (kind, id) WHERE blocked_by = 'jobs';
 CREATE INDEX leasehold_jobs_batch ON leasehold_jobs (batch_id) WHERE batch_id IS NOT NULL;
 CREATE INDEX leasehold_jobs_expires ON leasehold_jobs (expires_at) WHERE expires_at IS NOT NULL AND state = 'ready';
@@ -80,7 +80,7 @@ CREATE TABLE leasehold_finished_jobs (
     -- Why it was discarded or cancelled.
     reason          TEXT
 ) STRICT;
-CREATE INDEX leasehold_finished_jobs_state ON leasehold_finished_jobs (state, finished_at);
+CREATE INDEX leasehold_finished_jobs_state ON leasehold_finished_jobs (state, finished_at, id);
 CREATE INDEX leasehold_finished_jobs_batch ON leasehold_finished_jobs (batch_id, state) WHERE batch_id IS NOT NULL;
 
 -- The failed attempts of a job, the newest 100 of them.

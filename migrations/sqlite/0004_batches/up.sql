@@ -34,6 +34,7 @@ CREATE TABLE leasehold_batches (
     cancelled     INTEGER
 ) STRICT;
 CREATE INDEX leasehold_batches_open ON leasehold_batches (id) WHERE finished_at IS NULL;
+CREATE INDEX leasehold_batches_finished ON leasehold_batches (finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX leasehold_batches_done_job ON leasehold_batches (done_job) WHERE done_job IS NOT NULL;
 CREATE INDEX leasehold_batches_discarded_job ON leasehold_batches (discarded_job) WHERE discarded_job IS NOT NULL;
 

@@ -79,6 +79,31 @@ fn every_option_has_its_place() {
 }
 
 #[test]
+fn limits_become_a_constant_and_a_key() {
+    let tokens = derive(&parse_quote! {
+        #[job(kind = "send", concurrency(by = "to", max = 2), rate(by = "to", max = 100, per = "1m"))]
+        struct Send {
+            to: String,
+        }
+    });
+    let expected = quote! {
+        const LIMIT: ::leasehold::Limit = ::leasehold::Limit::none()
+            .concurrency(2u32)
+            .rate(100u32, ::core::time::Duration::from_millis(60000u64));
+        fn limit_key(&self) -> ::core::option::Option<::leasehold::__private::String> {
+            ::core::option::Option::Some(::leasehold::__private::unique_key(&[
+                ("to", ::leasehold::__private::to_value(&self.to))
+            ]))
+        }
+    };
+    assert!(tokens.to_string().contains(&expected.to_string()), "{tokens}");
+    let whole = derive(&parse_quote! { #[job(kind = "send", serial)] struct Send; });
+    let expected = quote! { const LIMIT: ::leasehold::Limit = ::leasehold::Limit::none().serial(); };
+    assert!(whole.to_string().contains(&expected.to_string()), "{whole}");
+    assert!(!whole.to_string().contains("limit_key"), "{whole}");
+}
+
+#[test]
 fn every_backoff_is_a_constant_expression() {
     for (given, expected) in [
         (
@@ -143,7 +168,7 @@ fn a_schedule_has_the_kind_as_its_name_and_the_default_as_its_payload() {
     });
     let expected = quote! {
         let __payload: Self = ::core::default::Default::default();
-        ::core::option::Option::Some(::leasehold::schedule::Schedule::new(Self::KIND, "@daily").job(&__payload))
+        ::core::option::Option::Some(::leasehold::schedule::Schedule::new(<Self as ::leasehold::Job>::KIND, "@daily").job(&__payload))
     };
     assert!(tokens.to_string().contains(&expected.to_string()), "{tokens}");
     let tokens = derive(&parse_quote! {
@@ -158,6 +183,30 @@ fn a_schedule_has_the_kind_as_its_name_and_the_default_as_its_payload() {
             .job(&__payload))
     };
     assert!(tokens.to_string().contains(&expected.to_string()), "{tokens}");
+}
+
+#[test]
+fn a_unique_key_is_kept_as_the_option_says() {
+    let tokens = derive(&parse_quote! {
+        #[job(kind = "a", unique(per_queue, states = "ready, completed", within = "1s", on_conflict = "reschedule, replace"))]
+        struct A;
+    });
+    let expected = quote! {
+        const UNIQUE: ::leasehold::Unique = ::leasehold::Unique::new()
+            .per_queue()
+            .states(&[::leasehold::inspect::State::Ready, ::leasehold::inspect::State::Completed])
+            .within(::core::time::Duration::from_millis(1000u64))
+            .on_conflict(::leasehold::OnConflict::ReplaceAndReschedule);
+        fn unique_key(&self) -> ::core::option::Option<::leasehold::__private::String> {
+            ::core::option::Option::Some(::leasehold::__private::unique_key(&[]))
+        }
+    };
+    assert!(tokens.to_string().contains(&expected.to_string()), "{tokens}");
+    let plain = derive(&parse_quote! { #[job(kind = "a", unique)] struct A; });
+    assert!(
+        plain.to_string().contains("fn unique_key") && !plain.to_string().contains("UNIQUE"),
+        "{plain}"
+    );
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn what_follows_a_mistake_is_read() {
         &[
             "expected text in quotes, as in `kind = \"send-email\"`",
             "unknown option `retries`; the options are `kind`, `queue`, `priority`, `max_attempts`, `backoff`, \
-             `lease`, `timeout`, `expires`, `unique`, `schedule`, `version`, `migrate`, `crate`",
+             `lease`, `timeout`, `expires`, `unique`, `concurrency`, `rate`, `serial`, `schedule`, `version`, `migrate`, `crate`",
             "as in `lease = \"5m\"`",
             "as in `queue = \"mail\"`",
             "as in `migrate = upgrade`",
@@ -257,16 +257,84 @@ fn unique_goes_by_fields_that_are_there() {
     );
     assert_messages(
         parse_quote! { #[job(kind = "a", unique(fields = "to"))] struct A { to: u8 } },
-        &["unknown option `fields`; `unique` takes `by = \"account, month\"`"],
+        &["unknown option `fields`; `unique` takes `by`, `per_queue`, `states`, `within`, `on_conflict`"],
     );
     assert_messages(
         parse_quote! { #[job(kind = "a", unique(by = "to", by = "to"))] struct A { to: u8 } },
         &["`by` is given twice"],
     );
-    for wrong in ["unique", "unique()", "unique = \"to\"", "unique(by = to)", "unique(by)"] {
+    for wrong in ["unique = \"to\"", "unique: by", "unique = by(\"to\")"] {
         let wrong: TokenStream = wrong.parse().expect("tokens");
         let input = parse_quote! { #[job(kind = "a", #wrong)] struct A { to: u8 } };
         assert_messages(input, &["as in `unique(by = \"account, month\")`"]);
+    }
+    for wrong in ["by = to", "by", "by(\"to\")", "by = 5"] {
+        let wrong: TokenStream = wrong.parse().expect("tokens");
+        let input = parse_quote! { #[job(kind = "a", unique(#wrong))] struct A { to: u8 } };
+        assert_messages(input, &["expected text in quotes, as in `by = \"account, month\"`"]);
+    }
+}
+
+#[test]
+fn unique_takes_what_it_needs_and_no_more() {
+    for right in [
+        "unique",
+        "unique()",
+        "unique(per_queue)",
+        "unique(by = \"to\", per_queue, states = \"ready,running , completed\", within = \"1d\", on_conflict = \"keep\")",
+        "unique(states = \"ready, discarded, cancelled\", on_conflict = \"replace, reschedule\")",
+    ] {
+        let right: TokenStream = right.parse().expect("tokens");
+        assert_messages(parse_quote! { #[job(kind = "a", #right)] struct A { to: u8 } }, &[]);
+    }
+    assert_messages(parse_quote! { #[job(kind = "a", unique(per_queue))] enum A { B } }, &[]);
+    for (wrong, messages) in [
+        ("per_queue = true", &["expected no value, as in `per_queue`"][..]),
+        ("per_queue: yes", &["expected no value, as in `per_queue`"]),
+        (
+            "states = \"\"",
+            &[
+                "no state ``; the states are `ready`, `running`",
+                "`states` must have `ready`",
+            ],
+        ),
+        ("states = \"running\"", &["`states` must have `ready`"]),
+        (
+            "states = \"ready, ready, done\"",
+            &["state `ready` is named twice", "no state `done`"],
+        ),
+        (
+            "states = [ready]",
+            &["expected text in quotes, as in `states = \"ready, running\"`"],
+        ),
+        ("within = \"0s\"", &["`within` must be longer than 0"]),
+        ("within = \"an hour\"", &["\"an hour\" is not a duration"]),
+        ("within = 1", &["expected text in quotes, as in `within = \"1h\"`"]),
+        (
+            "on_conflict = \"Replace\"",
+            &["`on_conflict` must be \"keep\", \"replace\", \"reschedule\""],
+        ),
+        ("on_conflict = \"keep, reject\"", &["`on_conflict` must be"]),
+        (
+            "on_conflict = replace",
+            &["expected text in quotes, as in `on_conflict = \"replace\"`"],
+        ),
+        (
+            "within = \"1\", states = \"x, ready\", on_conflict = \"\", by = \"x\", within = \"1h\"",
+            &[
+                "`within` is given twice",
+                "no field `x`",
+                "no state `x`",
+                "\"1\" is not",
+                "`on_conflict` must be",
+            ],
+        ),
+    ] {
+        let wrong: TokenStream = wrong.parse().expect("tokens");
+        assert_messages(
+            parse_quote! { #[job(kind = "a", unique(#wrong))] struct A { to: u8 } },
+            messages,
+        );
     }
 }
 
@@ -328,6 +396,64 @@ fn a_schedule_needs_its_feature() {
     assert_messages(
         parse_quote! { #[job(kind = "a", schedule(cron = "@daily"))] struct A; },
         &["`schedule` needs the feature `schedules` of leasehold"],
+    );
+}
+
+#[test]
+fn limits_go_by_one_key_and_say_how_many() {
+    for right in [
+        "concurrency(max = 2)",
+        "concurrency(by = \"to\", max = 2)",
+        "rate(by = \"to, n\", max = 100, per = \"1m\"), concurrency(max = 1, by = \"n,to\")",
+        "serial",
+        "serial(by = \"to\"), rate(by = \"to\", max = 1, per = \"1ms\")",
+    ] {
+        let right: TokenStream = right.parse().expect("tokens");
+        assert_messages(
+            parse_quote! { #[job(kind = "a", #right)] struct A { to: u8, n: u8 } },
+            &[],
+        );
+    }
+    let form = "as in `concurrency(by = \"tenant\", max = 2)`";
+    for (wrong, messages) in [
+        ("concurrency", &[form][..]),
+        ("concurrency()", &[form]),
+        ("concurrency = 2", &[form]),
+        ("concurrency(by = \"to\")", &["`concurrency` needs `max`, as in"]),
+        ("concurrency(max = 0)", &["`max` must be 1 to 1000000"]),
+        ("concurrency(max = \"2\")", &[form]),
+        ("concurrency(by = to, max = 2)", &[form]),
+        ("concurrency(max = 2, max = 3)", &["`max` is given twice"]),
+        (
+            "concurrency(max = 2, per = \"1m\")",
+            &["unknown option `per` of `concurrency`"],
+        ),
+        ("concurrency(by = \"too\", max = 2)", &["no field `too` in `A`"]),
+        ("rate(max = 2)", &["`rate` needs `per`"]),
+        ("rate(per = \"1m\", by = \"to\")", &["`rate` needs `max`"]),
+        ("rate(max = 2, per = \"0s\")", &["`per` must be 1ms to 365d"]),
+        ("rate(max = 2, per = \"1 minute\")", &["is not a duration"]),
+        ("serial()", &["as in `serial(by = \"tenant\")`"]),
+        ("serial(max = 1)", &["unknown option `max` of `serial`"]),
+        ("serial, concurrency(max = 2)", &["leave out `concurrency`"]),
+        (
+            "concurrency(by = \"to\", max = 2), rate(max = 1, per = \"1s\")",
+            &["`concurrency` and `rate` must go by the same fields"],
+        ),
+        (
+            "rate(by = \"to\", max = 1, per = \"1s\"), serial(by = \"n\")",
+            &["`rate` and `serial` must go by the same fields"],
+        ),
+    ] {
+        let wrong: TokenStream = wrong.parse().expect("tokens");
+        assert_messages(
+            parse_quote! { #[job(kind = "a", #wrong)] struct A { to: u8, n: u8 } },
+            messages,
+        );
+    }
+    assert_messages(
+        parse_quote! { #[job(kind = "a", serial(by = "to"))] enum A { B } },
+        &["`serial` goes by the fields of a struct, and `A` is none"],
     );
 }
 

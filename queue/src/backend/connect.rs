@@ -160,7 +160,7 @@ impl WriteGate {
     }
 
     /// Runs `work` while holding the gate, in order of arrival.
-    pub(crate) fn hold<T>(&self, work: impl FnOnce() -> T) -> T {
+    pub fn hold<T>(&self, work: impl FnOnce() -> T) -> T {
         #[cfg(feature = "sqlite")]
         let _held = self.lock.as_ref().map(|lock| lock.lock());
         work()

@@ -35,10 +35,14 @@ pub trait Backend:
     + 'static
     + Connect
     + EnqueueStatements
+    + AdmitStatements
+    + KeyStatements
     + ClaimStatements
     + LeaseStatements
     + CommitStatements
     + ResultStatements
+    + BatchStatements
+    + WaitStatements
     + SettleStatements
     + SweepStatements
     + ExpiryStatements

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use super::EnqueueError;
 use crate::backend::RunAt;
+use crate::job::{Job, OnConflict, Unique};
 use crate::schema::Schema;
 
 /// What a single enqueue sets differently from its kind.
@@ -44,6 +45,8 @@ pub struct EnqueueOptions {
     pub(super) expires: Option<Duration>,
     pub(super) idempotency_key: Option<String>,
     pub(super) remember_key: Option<Duration>,
+    pub(super) on_conflict: Option<OnConflict>,
+    pub(super) unique_within: Option<Duration>,
     pub(super) schema: Schema,
 }
 
@@ -133,11 +136,55 @@ impl EnqueueOptions {
         self
     }
 
+    /// What this enqueue does when another job has the unique key; otherwise as its kind says ([`Job::UNIQUE`]). Nothing for
+    /// a kind without a unique key.
+    ///
+    /// ```
+    /// # include!("../doctest_setup.rs");
+    /// use std::time::Duration;
+    /// use leasehold::{EnqueueOptions, Enqueued, OnConflict};
+    ///
+    /// #[derive(serde::Serialize, serde::Deserialize, Job)]
+    /// #[job(kind = "search-index", unique(by = "page"))]
+    /// struct SearchIndex {
+    ///     page: String,
+    ///     text: String,
+    /// }
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (_url, mut conn) = doctest_database();
+    /// let index = |text: &str| SearchIndex { page: "/".into(), text: text.into() };
+    /// let quiet = EnqueueOptions::new().delay(Duration::from_secs(30)).on_conflict(OnConflict::ReplaceAndReschedule);
+    /// let first = index("draft").enqueue_with(&mut conn, &quiet)?;
+    /// // The same job, with the newer text, thirty seconds from now.
+    /// let again = index("final").enqueue_with(&mut conn, &quiet)?;
+    /// assert_eq!(again, Enqueued::Updated { id: first.id() });
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn on_conflict(mut self, action: OnConflict) -> Self {
+        self.on_conflict = Some(action);
+        self
+    }
+
+    /// How long the new job keeps its unique key at the most, from this enqueue on; otherwise as its kind says
+    /// ([`Unique::within`](crate::Unique::within)).
+    #[must_use]
+    pub fn unique_within(mut self, period: Duration) -> Self {
+        self.unique_within = Some(period);
+        self
+    }
+
     /// Enqueues into another schema than `leasehold`.
     #[must_use]
     pub fn schema(mut self, schema: &Schema) -> Self {
         self.schema = schema.clone();
         self
+    }
+
+    pub(crate) fn in_schema(&self) -> &Schema {
+        &self.schema
     }
 
     /// Whether they say what only one job can have: its time, or its key.
@@ -155,6 +202,18 @@ impl EnqueueOptions {
     pub(crate) fn chosen_run_at(&self) -> Result<Option<RunAt>, EnqueueError> {
         let chosen = self.run_at.is_some() || self.delay.is_some();
         chosen.then(|| self.run_at_ms()).transpose()
+    }
+
+    /// What the kind says of unique keys, with what this enqueue says.
+    pub(super) fn unique<J: Job>(&self) -> Unique {
+        let mut unique = J::UNIQUE;
+        if let Some(action) = self.on_conflict {
+            unique = unique.on_conflict(action);
+        }
+        if let Some(period) = self.unique_within {
+            unique = unique.within(period);
+        }
+        unique
     }
 
     pub(super) fn run_at_ms(&self) -> Result<RunAt, EnqueueError> {

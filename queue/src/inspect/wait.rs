@@ -73,7 +73,7 @@ pub fn wait_for(
     id: i64,
     timeout: Duration,
 ) -> Result<JobRecord, WaitError> {
-    wait_until(conn, format!("job {id}"), timeout, |conn| {
+    wait_until(conn, format!("job {id}"), timeout, true, |conn| {
         let Some(job) = job(conn, schema, id)? else {
             return Ok(Look::Missing);
         };
@@ -91,11 +91,12 @@ pub(crate) enum Look<T> {
     Ended(T),
 }
 
-/// Looks until it has ended: at once, when a worker of this process ended a job, and at growing intervals.
+/// Looks until it has ended, at growing intervals; with `at_each_end` also when a worker of this process ended a job.
 pub(crate) fn wait_until<B: AsBackend, T>(
     conn: &mut B,
     what: String,
     timeout: Duration,
+    at_each_end: bool,
     mut look: impl FnMut(&mut B) -> Result<Look<T>, Error>,
 ) -> Result<T, WaitError> {
     let deadline = Instant::now().checked_add(timeout);
@@ -115,7 +116,10 @@ pub(crate) fn wait_until<B: AsBackend, T>(
         if left.is_zero() {
             return Err(WaitError::Timeout { what, timeout });
         }
-        ended.wait(seen, wait.min(left));
+        match at_each_end {
+            true => ended.wait(seen, wait.min(left)),
+            false => std::thread::sleep(wait.min(left)),
+        }
         wait = (wait * 3 / 2).min(LONGEST_WAIT);
     }
 }

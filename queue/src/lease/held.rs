@@ -20,6 +20,11 @@ pub(crate) struct Held {
     pub(crate) idempotency_key: String,
     pub(crate) lease: Duration,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) batch_id: Option<i64>,
+    /// Whether other jobs may wait for its end.
+    pub(crate) awaited: bool,
+    /// What its kind's limits count by.
+    pub(crate) limit_key: Option<String>,
     /// From when on the handler is not to begin.
     too_late_at: Option<Instant>,
     /// Milliseconds on [`clock_ms`].
@@ -72,6 +77,9 @@ impl Held {
             idempotency_key: row.idempotency_key.clone(),
             lease: Duration::from_millis(row.lease_ms.unsigned_abs()),
             timeout,
+            batch_id: row.batch_id,
+            awaited: row.awaited,
+            limit_key: row.limit_key.clone(),
             too_late_at: row.expires_in_ms.and_then(|ms| {
                 // Counted from the answer: the claim may have waited before it read the clock.
                 Instant::now().checked_add(Duration::from_millis(ms.max(0).unsigned_abs()))

@@ -62,7 +62,13 @@ pub fn cancel_all(
 }
 
 /// The number of those that were there to cancel.
-fn cancel_these<C: Backend>(conn: &mut C, schema: &Schema, ids: &[i64], how: Cancel, reason: &str) -> QueryResult<u64> {
+pub(crate) fn cancel_these<C: Backend>(
+    conn: &mut C,
+    schema: &Schema,
+    ids: &[i64],
+    how: Cancel,
+    reason: &str,
+) -> QueryResult<u64> {
     let mut done: HashSet<i64> = HashSet::new();
     let mut rest = ids.to_vec();
     while !rest.is_empty() {

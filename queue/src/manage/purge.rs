@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use diesel::result::QueryResult;
 
-use crate::backend::{AsBackend, ManageStatements};
+use crate::backend::{AsBackend, ManageStatements, PurgeCursor, Purged};
 use crate::inspect::State;
 use crate::migrate::Migrate;
 use crate::schema::Schema;
@@ -82,31 +82,37 @@ impl Retention {
         self
     }
 
-    /// How long jobs that ended in each state are kept; those that are kept for ever are not in here.
-    pub(crate) fn limits(&self) -> impl Iterator<Item = (State, Duration)> + use<> {
-        let all = [
+    /// How long jobs that ended in each state are kept; `None` is for ever.
+    pub(crate) fn limits(&self) -> [(State, Option<Duration>); 3] {
+        [
             (State::Completed, self.completed),
             (State::Cancelled, self.cancelled),
             (State::Discarded, self.discarded),
-        ];
-        all.into_iter().filter_map(|(state, keep)| Some((state, keep?)))
+        ]
     }
 }
 
-/// Removes all jobs that ended in `state` at least `older_than` ago, with their errors and keys; returns how many.
+/// Where the next look begins; `None` after the last one.
+pub(crate) fn next(purged: &Purged) -> Option<PurgeCursor> {
+    let (finished_at, id) = (purged.finished_at?, purged.id?);
+    Some(PurgeCursor { finished_at, id })
+}
+
+/// Removes all jobs that ended in `state` at least `older_than` ago, with all that was kept of them; returns how many.
+///
+/// Those that an unfinished batch counts, or for which another job waits, stay until they are not needed.
 ///
 /// # Errors
 ///
 /// The database's; what was removed before stays removed, unless the caller's transaction is open.
 pub fn purge(conn: &mut impl AsBackend, schema: &Schema, state: State, older_than: Duration) -> QueryResult<u64> {
     conn.as_backend().patiently(|conn| {
-        let mut purged = 0;
-        loop {
-            let rows = conn.purge(schema, state.as_str(), millis(older_than), CHUNK)?;
-            purged += u64::try_from(rows).unwrap_or_default();
-            if rows == 0 {
-                return Ok(purged);
-            }
+        let (mut purged, mut after) = (0, Some(PurgeCursor::START));
+        while let Some(cursor) = after {
+            let rows = conn.purge(schema, state.as_str(), millis(older_than), cursor, CHUNK)?;
+            purged += rows.purged.unsigned_abs();
+            after = next(&rows);
         }
+        Ok(purged)
     })?
 }

@@ -221,6 +221,10 @@ mod tests {
             .collect();
         folders.sort();
         assert_eq!(scripts.iter().map(|script| script.name).collect::<Vec<_>>(), folders);
+        // Of two with one version Diesel runs one and says nothing of the other.
+        let versions: Vec<&str> = scripts.iter().map(Script::version).collect();
+        let counted: Vec<String> = (1..=scripts.len()).map(|number| format!("{number:04}")).collect();
+        assert_eq!(versions, counted);
     }
 
     #[cfg(feature = "postgres")]

@@ -166,12 +166,13 @@ fn enqueue_all<C: Backend>(conn: &mut C, schema: &Schema, jobs: Vec<NewJob>) -> 
     match enqueue::insert(jobs.clone(), conn, &options) {
         Ok(enqueued) => return Ok(enqueued.into_iter().map(found).collect()),
         Err(EnqueueError::Database(error)) => return Err(error),
-        // Somebody has used one of the keys for another job. It must not keep the others from firing.
+        // Another job has one of the keys, and the kind may say that this is an error. It must not keep the others from
+        // firing, nor the schedule from going on.
         Err(_) => {}
     }
     let one = |job: NewJob| match enqueue::insert(vec![job], conn, &options) {
         Ok(enqueued) => Ok(enqueued.into_iter().next().map_or((0, false), found)),
-        Err(EnqueueError::KeyConflict { id }) => Ok((id, false)),
+        Err(EnqueueError::KeyConflict { id } | EnqueueError::UniqueConflict { id }) => Ok((id, false)),
         Err(EnqueueError::Database(error)) => Err(error),
         Err(error) => Err(Error::QueryBuilderError(error.to_string().into())),
     };

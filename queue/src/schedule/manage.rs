@@ -117,8 +117,9 @@ impl fmt::Debug for ScheduleRecord {
     }
 }
 
-/// Creates a schedule, or replaces the one of its name, whoever defined it and however it was changed; returns its
-/// revision. Its next fire time is computed anew if the cron text or the zone is another one. A paused one stays paused.
+/// Creates a schedule, or replaces the one of its name, whoever defined it; returns its revision.
+///
+/// The next fire time is computed anew if the cron text or the zone is another one. A paused schedule stays paused.
 ///
 /// # Errors
 ///
@@ -223,8 +224,10 @@ pub fn remove(conn: &mut impl AsBackend, schema: &Schema, name: &str) -> Result<
 ///
 /// [`ScheduleError::Database`].
 pub fn list(conn: &mut impl AsBackend, schema: &Schema) -> Result<Vec<ScheduleRecord>, ScheduleError> {
-    let rows = conn.as_backend().schedules(schema)?;
-    Ok(rows.into_iter().map(Into::into).collect())
+    patiently(conn, |conn| {
+        let rows = conn.schedules(schema)?;
+        Ok(rows.into_iter().map(Into::into).collect())
+    })
 }
 
 /// The schedule of this name.
@@ -233,7 +236,7 @@ pub fn list(conn: &mut impl AsBackend, schema: &Schema) -> Result<Vec<ScheduleRe
 ///
 /// [`ScheduleError::Database`].
 pub fn find(conn: &mut impl AsBackend, schema: &Schema, name: &str) -> Result<Option<ScheduleRecord>, ScheduleError> {
-    Ok(conn.as_backend().schedule(schema, name)?.map(Into::into))
+    patiently(conn, |conn| Ok(conn.schedule(schema, name)?.map(Into::into)))
 }
 
 /// Writes what the code defines, when a worker starts. All are checked before the first is written.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::times::Times;
 use super::{Missed, Schedule, ScheduleError, check_name};
 use crate::backend::{NewJob, RunAt, ScheduleDefinition};
+use crate::job::Unique;
 
 /// What an enqueue is told beside the columns. A field that this program does not know is an error: without it another
 /// job would be enqueued than was meant.
@@ -13,6 +14,8 @@ use crate::backend::{NewJob, RunAt, ScheduleDefinition};
 struct More {
     #[serde(skip_serializing_if = "Option::is_none")]
     unique_key: Option<String>,
+    #[serde(skip_serializing_if = "is_usual")]
+    unique: Unique,
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_ms: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -24,6 +27,10 @@ struct More {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
 fn is_zero(rank: &i16) -> bool {
     *rank == 0
+}
+
+fn is_usual(unique: &Unique) -> bool {
+    *unique == Unique::new()
 }
 
 /// The checked definition of a schedule, and its times.
@@ -39,7 +46,7 @@ pub(super) fn define(schedule: &Schedule) -> Result<(ScheduleDefinition, Times),
         Some(Ok(job)) => job.clone(),
         Some(Err(source)) => {
             let source = std::sync::Arc::clone(source);
-            return Err(ScheduleError::Job { name, source });
+            return Err(ScheduleError::Enqueue { name, source });
         }
         None => return Err(ScheduleError::NoJob { name }),
     };
@@ -56,6 +63,7 @@ pub(super) fn define(schedule: &Schedule) -> Result<(ScheduleDefinition, Times),
         lease_ms,
         idempotency_key: _,
         unique_key,
+        unique,
         expires_ms,
         limit_key,
         limit_rank,
@@ -65,6 +73,7 @@ pub(super) fn define(schedule: &Schedule) -> Result<(ScheduleDefinition, Times),
     } = job;
     let more = More {
         unique_key,
+        unique,
         expires_ms,
         limit_key,
         limit_rank,
@@ -99,6 +108,7 @@ pub(super) fn read(definition: &ScheduleDefinition) -> Result<(Times, Missed), S
 pub(super) fn job(definition: &ScheduleDefinition, fire_at_ms: i64, key: String) -> Result<NewJob, ScheduleError> {
     let More {
         unique_key,
+        unique,
         expires_ms,
         limit_key,
         limit_rank,
@@ -114,6 +124,7 @@ pub(super) fn job(definition: &ScheduleDefinition, fire_at_ms: i64, key: String)
         lease_ms: definition.lease_ms,
         idempotency_key: Some(key),
         unique_key,
+        unique,
         expires_ms,
         limit_key,
         limit_rank,

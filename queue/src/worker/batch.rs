@@ -20,19 +20,20 @@ const BATCH_POLL: Duration = Duration::from_millis(250);
 /// What the claimer saw when it last found nothing to claim.
 #[derive(Debug, Default)]
 pub(super) struct Look {
-    seen: Mutex<(u64, Waiting)>,
+    seen: Mutex<(u64, Waiting, Option<Duration>)>,
     looked: Condvar,
 }
 
 impl Look {
-    pub(super) fn publish(&self, waiting: Waiting) {
+    /// `room_in`: how long until a rate lets the next one through.
+    pub(super) fn publish(&self, waiting: Waiting, room_in: Option<Duration>) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        *seen = (seen.0 + 1, waiting);
+        *seen = (seen.0 + 1, waiting, room_in);
         self.looked.notify_all();
     }
 
     /// The last look and its number, after waiting for a newer one than `than`, `timeout` at the most.
-    fn newer(&self, than: u64, timeout: Duration) -> (u64, Waiting) {
+    fn newer(&self, than: u64, timeout: Duration) -> (u64, Waiting, Option<Duration>) {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         *self
             .looked
@@ -48,7 +49,7 @@ impl Look {
 pub struct Progress {
     /// What happened in this process so far.
     pub counts: Counts,
-    /// Jobs that are ready or run, in any process, when last counted; `None` before the first count.
+    /// Jobs that are ready, blocked or running, in any process, when last counted; `None` before the first count.
     pub left: Option<u64>,
     /// Since the start.
     pub elapsed: Duration,
@@ -62,6 +63,8 @@ pub struct Summary {
     pub counts: Counts,
     /// Jobs whose run time is further away than the worker's patience.
     pub scheduled: u64,
+    /// Jobs that wait for a limit or for other jobs to end.
+    pub blocked: u64,
     /// Jobs that are paused.
     pub paused: u64,
     /// Whether a signal ended it before the queue was empty.
@@ -111,7 +114,8 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
     }
 
     /// Runs until what the worker serves is empty, then stops: no job is ready, none runs in any process, and none comes
-    /// due within [`Worker::patience`]. Paused jobs are not waited for.
+    /// due within [`Worker::patience`]. Paused jobs are not waited for, and jobs that
+    /// wait for a limit or for others no longer than the patience once nothing else is left.
     ///
     /// # Errors
     ///
@@ -152,18 +156,25 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
         let mut counter = Counter::new(&running);
 
         let mut number = 0;
+        let mut blocked_since = None;
         let interrupted = loop {
             show.update(&running, &mut counter);
             let held = running.leases_held();
-            let (newer, waiting) = running.shared.look.newer(number, SHOW_EVERY);
+            let (newer, waiting, room_in) = running.shared.look.newer(number, SHOW_EVERY);
             let is_news = newer > number;
             number = newer;
             if running.shared.stop.is_stopping() {
                 break true;
             }
             // A look that began while this process held nothing, and that found nothing elsewhere.
-            if is_news && held == 0 && running.leases_held() == 0 && is_empty(&waiting, patience) {
-                break false;
+            let is_idle = held == 0 && running.leases_held() == 0 && running.shared.follow_ups.is_idle();
+            if is_news && is_idle && is_empty(&waiting, patience) {
+                let is_over = waiting.blocked == 0 || is_hopeless(&mut blocked_since, room_in, patience);
+                if is_over && nothing_follows(&running.shared, patience) {
+                    break false;
+                }
+            } else if is_news {
+                blocked_since = None;
             }
         };
         running.stop(if interrupted {
@@ -177,14 +188,12 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
             .lock()
             .read(|conn| conn.waiting(&shared.schema, &shared.serves, i64::MAX));
         let waiting = waiting.unwrap_or_default();
-        show.counted = Some((
-            running.counts().ended(),
-            waiting.ready.unsigned_abs() + waiting.running.unsigned_abs(),
-        ));
+        show.counted = Some((running.counts().ended(), left(&waiting)));
         show.tell(&running);
         Ok(Summary {
             counts: running.counts(),
             scheduled: waiting.scheduled.unsigned_abs(),
+            blocked: waiting.blocked.unsigned_abs(),
             paused: waiting.paused.unsigned_abs(),
             interrupted,
             elapsed: started.elapsed(),
@@ -208,7 +217,7 @@ impl Show {
         }
         let ended = running.counts().ended();
         if let Some(waiting) = counter.count_if_due(&running.shared) {
-            self.counted = Some((ended, waiting.ready.unsigned_abs() + waiting.running.unsigned_abs()));
+            self.counted = Some((ended, left(&waiting)));
         }
         self.tell(running);
     }
@@ -265,9 +274,29 @@ impl<C: Backend> Counter<C> {
     }
 }
 
+/// What the last jobs let go may have come after the look; and other processes may not have looked yet.
+fn nothing_follows<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>, patience: Duration) -> bool {
+    if super::checker::finds_more(shared) {
+        return false;
+    }
+    let read = |conn: &mut C| conn.waiting(&shared.schema, &shared.serves, 1);
+    let waiting = shared.beats.lock().read(read);
+    waiting.is_ok_and(|waiting| is_empty(&waiting, patience))
+}
+
+fn left(waiting: &Waiting) -> u64 {
+    waiting.ready.unsigned_abs() + waiting.blocked.unsigned_abs() + waiting.running.unsigned_abs()
+}
+
 fn is_empty(waiting: &Waiting, patience: Duration) -> bool {
     let due_soon = waiting
         .next_due_ms
         .is_some_and(|ms| Duration::from_millis(ms.unsigned_abs()) <= patience);
     waiting.ready == 0 && waiting.running == 0 && !due_soon
+}
+
+/// Whether blocked jobs, and there is nothing else, have kept the batch waiting for longer than its patience or will.
+fn is_hopeless(since: &mut Option<Instant>, room_in: Option<Duration>, patience: Duration) -> bool {
+    let since = since.get_or_insert_with(Instant::now);
+    room_in.map_or_else(|| since.elapsed() >= patience, |room_in| room_in > patience)
 }

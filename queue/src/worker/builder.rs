@@ -9,8 +9,11 @@ use crossbeam_channel::bounded;
 use diesel::r2d2::{ConnectionManager, CustomizeConnection, Pool, PoolError};
 use uuid::Uuid;
 
+use super::admitter::Admitter;
 use super::batch::{Look, Progress};
+use super::checker::FollowUps;
 use super::control::{Control, masked};
+use super::lanes::Lane;
 use super::leases::Leases;
 use super::running::Running;
 use super::{Locked, Shared, Stop};
@@ -57,6 +60,7 @@ pub struct Worker<C: Backend, A> {
     pub(super) prefetch: usize,
     pub(super) unbatched: bool,
     pub(super) queues: Vec<String>,
+    pub(super) queue_threads: Vec<(String, usize)>,
     pub(super) poll: Duration,
     pub(super) sweep_every: Duration,
     pub(super) retention: Retention,
@@ -83,6 +87,11 @@ pub enum StartError {
     /// A queue's name cannot be used.
     #[error("the queue's name: {0}")]
     Queue(#[from] NameError),
+    /// [`Worker::queue_threads`] names a queue from which nothing is served.
+    #[error(
+        "nothing is served from the queue `{0}`, which was given threads: name it in `queues`, or correct its name"
+    )]
+    NotServed(String),
     /// No connection to the database: the error's text, without the password that the URL may hold.
     #[error("cannot connect to the database: {0}")]
     Connect(String),
@@ -119,6 +128,7 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
             prefetch: 0,
             unbatched: false,
             queues: Vec::new(),
+            queue_threads: Vec::new(),
             poll: Duration::from_secs(1),
             sweep_every: Duration::from_secs(1),
             retention: Retention::default(),
@@ -186,6 +196,33 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
     #[must_use]
     pub fn queues<Q: Into<String>>(mut self, queues: impl IntoIterator<Item = Q>) -> Self {
         self.queues = queues.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Lets no more than so many of the worker's threads run jobs of this queue at the same time; at least one. The other
+    /// threads are always left to the other queues, and such a queue is not prefetched beyond that number. Each queue
+    /// with a number of its own is claimed by itself, and which is claimed first goes round, so that none is always
+    /// last.
+    ///
+    /// ```
+    /// # include!("../doctest_setup.rs");
+    /// use leasehold::{EnqueueOptions, Worker};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (url, mut conn) = doctest_database();
+    /// let to_mail = EnqueueOptions::new().queue("mail");
+    /// Greet { name: "you".to_owned() }.enqueue_with(&mut conn, &to_mail)?;
+    /// let worker = Worker::<SqliteConnection, _>::new(url, ()).threads(8).queues(["default", "mail"]);
+    /// let summary = worker.queue_threads("mail", 2).register::<Greet>().run_until_empty()?;
+    /// assert_eq!(summary.counts.completed, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn queue_threads(mut self, queue: impl Into<String>, threads: usize) -> Self {
+        let queue = queue.into();
+        self.queue_threads.retain(|(other, _)| *other != queue);
+        self.queue_threads.push((queue, threads.max(1)));
         self
     }
 
@@ -259,6 +296,11 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
         for queue in &self.queues {
             name::check(queue, 128)?;
         }
+        let serves = self.registry.serves(&self.queues);
+        let is_served = |queue: &str| serves.iter().any(|served| served.queue == queue);
+        if let Some((queue, _)) = self.queue_threads.iter().find(|(queue, _)| !is_served(queue)) {
+            return Err(StartError::NotServed(queue.clone()));
+        }
         if cfg!(panic = "abort") {
             log::warn!("built with panic = \"abort\": a panicking handler ends the process instead of its attempt");
         }
@@ -299,9 +341,12 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
             url: self.url,
             settings: self.settings,
             schema: self.schema,
+            counted: self.registry.counted(),
+            admitter: Admitter::new(self.registry.limits(), self.poll),
             registry: self.registry,
             app: self.app,
             pool,
+            lanes: Lane::of(&serves, &self.queue_threads),
             serves,
             threads: self.threads,
             prefetch: self.prefetch,
@@ -311,6 +356,7 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
             retention: self.retention,
             batch: self.batch,
             leases: Leases::new(),
+            follow_ups: FollowUps::new(),
             unbegun: Locked::new(Vec::new()),
             stuck: AtomicUsize::new(0),
             alive: AtomicUsize::new(0),

@@ -53,6 +53,11 @@ impl Leases {
         self.lock().values().map(Arc::clone).collect()
     }
 
+    /// How many are of this queue.
+    pub(crate) fn held_in(&self, queue: &str) -> usize {
+        self.lock().values().filter(|held| held.queue == queue).count()
+    }
+
     /// Makes the heartbeat look again at what is due next.
     pub(crate) fn poke(&self) {
         let _ = self.poke.try_send(());

@@ -7,29 +7,31 @@ use crossbeam_channel::select;
 use diesel::result::QueryResult;
 
 use super::control::{Failure, spread};
+use super::retention::Purges;
 use super::{Shared, Stop};
 use crate::backend::{Backend, Swept};
 use crate::events::JobInfo;
 use crate::inspect::State;
-use crate::manage::PURGE_CHUNK;
 use crate::schema::Schema;
-use crate::settle::millis;
 
 /// Rows at the most in one sweep: a jump of the database's clock must not make one process take back everything at once.
 const SWEEP_LIMIT: i64 = 500;
 /// How long it may take one by one: the heartbeat shares the connection.
 const ONE_BY_ONE: Duration = Duration::from_secs(1);
+/// Counted starts at the most that are removed in one round.
+const STARTS_LIMIT: i64 = 5000;
 const SHOW_EVERY: Duration = Duration::from_secs(10);
 /// How long records of fires are kept: 30 days.
 const KEEP_FIRES_MS: i64 = 30 * 24 * 3600 * 1000;
-const PURGE_EVERY: Duration = Duration::from_secs(10);
+/// How long finished batches are kept: 90 days, as discarded jobs are by default.
+const KEEP_BATCHES_MS: i64 = 90 * 24 * 3600 * 1000;
 
 /// Sweeps until the worker stops.
 pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) {
     let mut show_at = Instant::now();
     #[cfg(feature = "schedules")]
     let mut schedules = super::schedules::Schedules::default();
-    let mut purge_at = Instant::now();
+    let mut purges = Purges::new();
     loop {
         if Instant::now() >= show_at {
             show_at = Instant::now() + SHOW_EVERY;
@@ -38,17 +40,15 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) {
             let _ = briefly(shared, |conn| {
                 conn.sweep_fires(&shared.schema, KEEP_FIRES_MS, SWEEP_LIMIT)
             });
+            let _ = briefly(shared, |conn| {
+                conn.sweep_batches(&shared.schema, KEEP_BATCHES_MS, SWEEP_LIMIT)
+            });
             #[cfg(feature = "metrics")]
             show_depths(shared);
         }
-        if Instant::now() >= purge_at {
-            // A backlog goes a chunk at a time, with the sweep in between.
-            let wait = if purge(shared) {
-                Duration::ZERO
-            } else {
-                spread(PURGE_EVERY)
-            };
-            purge_at = Instant::now() + wait;
+        purges.run(shared);
+        if !shared.counted.is_empty() {
+            let _ = briefly(shared, |conn| conn.sweep_starts(&shared.schema, STARTS_LIMIT));
         }
         // Both, whatever the first one finds.
         let full = sweep(shared) | discard_expired(shared);
@@ -86,27 +86,6 @@ fn show_depths<C: Backend, A>(shared: &Shared<C, A>) {
     depths.unwrap_or_default().iter().for_each(crate::metrics::depth);
 }
 
-/// Removes finished jobs whose time has passed, one chunk of each state; whether there may be more.
-fn purge<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) -> bool {
-    let mut more = false;
-    for (state, keep) in shared.retention.limits() {
-        let purged = briefly(shared, |conn| {
-            conn.purge(&shared.schema, state.as_str(), millis(keep), PURGE_CHUNK)
-        });
-        match purged {
-            Ok(rows) => {
-                if rows > 0 {
-                    log::debug!("purged {rows} {state} jobs");
-                }
-                more |= i64::try_from(rows) == Ok(PURGE_CHUNK);
-            }
-            Err(Failure::Refused(error)) => log::error!("{state} jobs cannot be purged: {error}"),
-            Err(Failure::Away) => return false,
-        }
-    }
-    more
-}
-
 /// One sweep; whether there may be more.
 fn sweep<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) -> bool {
     let swept = match briefly(shared, |conn| conn.sweep(&shared.schema, SWEEP_LIMIT)) {
@@ -126,6 +105,9 @@ fn sweep<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) -> bool {
     if !swept.is_empty() {
         shared.wake();
     }
+    if swept.iter().any(|row| row.state != "ready") {
+        shared.follow_ups.look_at_all();
+    }
     i64::try_from(swept.len()) == Ok(SWEEP_LIMIT)
 }
 
@@ -138,6 +120,9 @@ fn discard_expired<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) 
     };
     for row in &discarded {
         shared.reporter.discarded(&info(row), "expired");
+    }
+    if !discarded.is_empty() {
+        shared.follow_ups.look_at_all();
     }
     i64::try_from(discarded.len()) == Ok(SWEEP_LIMIT)
 }

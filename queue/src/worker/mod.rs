@@ -7,6 +7,7 @@
 //! | settler | writes what becomes of jobs, completions in groups | its own |
 //! | heartbeat | renews leases, fences handlers past their timeout | its own, shared with maintenance |
 //! | maintenance | sweeps expired leases, fires schedules | shared with the heartbeat |
+//! | checker | finishes batches, lets go jobs that waited for others | shared with the heartbeat |
 //! | listener (PostgreSQL) | wakes the claimer | its own |
 //!
 //! [`Worker::unbatched`] does without claimer and settler: there each worker thread has a connection for both.
@@ -19,7 +20,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use diesel::r2d2::{ConnectionManager, Pool};
 
-use crate::backend::{Backend, ConnectionSettings, Served, WorkerRow};
+use crate::backend::{Backend, ConnectionSettings, CountedKind, Served, WorkerRow};
 use crate::events::Reporter;
 use crate::lease::Held;
 use crate::manage::Retention;
@@ -27,16 +28,20 @@ use crate::registry::Registry;
 use crate::schema::Schema;
 use crate::settle::Settlement;
 
+mod admitter;
+
 mod batch;
 pub use batch::{Progress, Summary};
 
 mod builder;
 pub use builder::{StartError, Worker};
 
+mod checker;
 mod claimer;
 mod control;
 mod executor;
 mod heartbeat;
+mod lanes;
 mod leases;
 #[cfg(feature = "postgres")]
 pub(crate) mod listener;
@@ -44,6 +49,7 @@ mod maintenance;
 #[cfg(feature = "progress")]
 mod progress;
 
+mod retention;
 mod running;
 pub use running::{Running, ShutdownReport};
 
@@ -58,8 +64,11 @@ mod source;
 mod threads;
 mod unbatched;
 
+use admitter::Admitter;
+use checker::FollowUps;
 use control::Control;
 use executor::Ends;
+use lanes::Lane;
 use leases::Leases;
 
 /// What the threads of one worker share.
@@ -72,6 +81,11 @@ pub(crate) struct Shared<C: Backend, A> {
     app: A,
     pool: Pool<ConnectionManager<C>>,
     serves: Vec<Served>,
+    /// The same, by what is claimed together.
+    lanes: Vec<Lane>,
+    /// Kinds whose starts are counted for their rate.
+    counted: Vec<CountedKind>,
+    admitter: Admitter,
     threads: usize,
     prefetch: usize,
     unbatched: bool,
@@ -82,6 +96,7 @@ pub(crate) struct Shared<C: Backend, A> {
     batch: bool,
     reporter: Reporter,
     leases: Leases,
+    follow_ups: FollowUps,
     /// Claimed jobs that no handler began before the worker stopped.
     unbegun: Locked<Vec<Arc<Held>>>,
     /// The connection of the heartbeat and of maintenance.
@@ -100,7 +115,14 @@ pub(crate) struct Shared<C: Backend, A> {
 impl<C: Backend, A> Shared<C, A> {
     /// A job is through with: its lease is not renewed any more.
     fn settled(&self, held: &Held) {
-        if self.leases.remove(&held.fence) && self.batch {
+        // Before it counts as settled: whoever waits until nothing is left must see that something may follow.
+        self.follow_ups.note(held);
+        let last = self.leases.remove(&held.fence);
+        if let Some(key) = &held.limit_key {
+            self.admitter.free(&held.kind, key);
+            self.wake();
+        }
+        if last && self.batch || self.lanes.iter().any(|lane| lane.caps(&held.queue)) {
             self.wake();
         }
         crate::wake::ended();

@@ -129,6 +129,8 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
             // Its channel closes once the worker threads are gone; a stuck one never goes, and nothing is left to settle.
             join_within(threads.settler, LAST_WORDS);
         }
+        join_within(threads.checker, LAST_WORDS);
+        super::checker::follow_last(shared);
         if let Some(Listening { thread, stop }) = threads.listener {
             drop(stop);
             join_within(thread, LAST_WORDS);

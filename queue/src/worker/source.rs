@@ -9,12 +9,14 @@ use uuid::Uuid;
 use super::Shared;
 use super::control::{Control, Failure, spread};
 use super::executor::Claimed;
-use crate::backend::{Backend, ClaimRequest, ClaimedRow};
+use crate::backend::{Backend, ClaimRequest, ClaimedRow, Served};
 use crate::claim::{self, Found};
 use crate::lease::{Fence, Held};
 
 /// Rows that one statement makes claimable.
 const PROMOTE_LIMIT: i64 = 1000;
+/// One claim in so many takes the oldest jobs, whatever their priority: else those of a low one might wait for ever.
+const OLDEST_EVERY: usize = 16;
 /// How long to wait when everything is locked by others: they commit soon.
 const LOCKED_WAIT: Duration = Duration::from_millis(10);
 
@@ -25,6 +27,8 @@ pub(crate) struct Source<'a, C: Backend, A> {
     /// A claim whose answer was lost: its token, and when it was sent.
     in_doubt: Option<(Uuid, Instant)>,
     promote_at: Instant,
+    /// How often it has claimed.
+    claims: usize,
     /// What the database said when it last changed; see [`Connect::wait_for_change`](crate::backend::Connect).
     seen: i64,
 }
@@ -48,6 +52,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
             wake,
             in_doubt: None,
             promote_at: Instant::now(),
+            claims: 0,
             seen: 0,
         }
     }
@@ -72,23 +77,13 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
         }
         let shared = self.shared;
         self.promote()?;
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        // From the operating system's random source, for this call: nothing that a database could give out again.
-        let lease_token = Uuid::new_v4();
-        let request = ClaimRequest {
-            serves: &shared.serves,
-            limit,
-            lease_token,
-            worker: shared.worker.id,
-            begun,
-        };
-        let sent = Instant::now();
-        let found = self.control.run(|conn| claim::claim(conn, &shared.schema, &request));
-        if matches!(found, Err(Failure::Away)) {
-            self.in_doubt = Some((lease_token, sent));
+        shared.admitter.run(&mut self.control, &shared.schema, limit)?;
+        let (jobs, open) = self.claim_in_turn(limit, begun)?;
+        if !jobs.is_empty() {
+            return Ok(Next::Jobs(jobs));
         }
-        let (next, waiting) = match found? {
-            Found::Claimed(rows) => return Ok(Next::Jobs(self.take(rows, lease_token, sent))),
+        let (next, waiting) = match self.control.read(|conn| claim::look(conn, &shared.schema, &open))? {
+            Found::Claimed(_) => return Ok(Next::Jobs(Vec::new())),
             Found::AllLocked(waiting) => (Next::Locked, waiting),
             Found::NotDue { next, waiting } => (Next::Due(next), waiting),
             Found::Empty(waiting) => (Next::Empty, waiting),
@@ -96,8 +91,55 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
         if let Next::Due(next) = next {
             self.promote_at = self.promote_at.min(Instant::now() + next);
         }
-        shared.look.publish(waiting);
+        // A queue whose threads are all at work was not looked at.
+        if open.len() == shared.serves.len() {
+            shared.look.publish(waiting, shared.admitter.room_in());
+        }
         Ok(next)
+    }
+
+    /// One claim for each lane, beginning with another one each time, until there are `limit` jobs; and what is served of
+    /// the lanes that had room.
+    fn claim_in_turn(&mut self, limit: usize, begun: bool) -> Result<(Vec<Claimed>, Vec<Served>), Failure> {
+        let lanes = &self.shared.lanes;
+        let (mut jobs, mut open) = (Vec::new(), Vec::new());
+        self.claims = self.claims.wrapping_add(1);
+        for place in 0..lanes.len() {
+            let lane = &lanes[(self.claims + place) % lanes.len()];
+            let claimed = lane.claim(&self.shared.leases, limit - jobs.len(), |room| {
+                (room > 0).then(|| self.claim_from(&lane.serves, room, begun))
+            });
+            match claimed {
+                Some(Ok(claimed)) => jobs.extend(claimed),
+                // What was claimed before is there all the same.
+                Some(Err(failure)) if jobs.is_empty() => return Err(failure),
+                Some(Err(_)) => break,
+                None => continue,
+            }
+            open.extend_from_slice(&lane.serves);
+        }
+        Ok((jobs, open))
+    }
+
+    fn claim_from(&mut self, serves: &[Served], limit: usize, begun: bool) -> Result<Vec<Claimed>, Failure> {
+        let shared = self.shared;
+        // From the operating system's random source, for this call: nothing that a database could give out again.
+        let lease_token = Uuid::new_v4();
+        let request = ClaimRequest {
+            serves,
+            limit: i64::try_from(limit).unwrap_or(i64::MAX),
+            lease_token,
+            worker: shared.worker.id,
+            begun,
+            counted: &shared.counted,
+            oldest: self.claims.is_multiple_of(OLDEST_EVERY),
+        };
+        let sent = Instant::now();
+        let rows = self.control.run(|conn| claim::take(conn, &shared.schema, &request));
+        if matches!(rows, Err(Failure::Away)) {
+            self.in_doubt = Some((lease_token, sent));
+        }
+        Ok(self.take(rows?, lease_token, sent))
     }
 
     /// Makes scheduled jobs claimable that have come due: when the next is known to be, and with each poll.
@@ -109,6 +151,10 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
         let promoted = self
             .control
             .run(|conn| conn.promote(&shared.schema, &shared.serves, PROMOTE_LIMIT))?;
+        if promoted > 0 {
+            // They may have limits.
+            shared.admitter.ask();
+        }
         let more = i64::try_from(promoted) == Ok(PROMOTE_LIMIT);
         self.promote_at = Instant::now() + if more { Duration::ZERO } else { shared.poll };
         Ok(())
@@ -116,6 +162,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
 
     fn take(&self, rows: Vec<ClaimedRow>, lease_token: Uuid, sent: Instant) -> Vec<Claimed> {
         let take = |row: ClaimedRow| {
+            self.started(&row);
             let timeout = self.shared.registry.timeout(&row.kind);
             let held = Arc::new(Held::new(&row, lease_token, timeout, sent));
             self.shared.leases.add(&held);
@@ -124,6 +171,15 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
             Claimed { row, held }
         };
         rows.into_iter().map(take).collect()
+    }
+
+    /// A start that counts: when its period ends is known from now on.
+    fn started(&self, row: &ClaimedRow) {
+        if let Some(key) = &row.limit_key
+            && self.shared.counted.iter().any(|counted| counted.kind == row.kind)
+        {
+            self.shared.admitter.free(&row.kind, key);
+        }
     }
 
     /// Looks for the rows of a claim whose answer was lost, by its token. Those whose lease has not run out are as good
@@ -145,9 +201,14 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
     /// Records that handlers begin on these leases; the ids that are still ours, `None` when the database is away.
     pub(crate) fn begin(&mut self, fences: &[Fence]) -> Option<Vec<i64>> {
         let shared = self.shared;
-        let begun = self.control.run(|conn| conn.begin(&shared.schema, fences));
+        let begun = self.control.run(|conn| match shared.counted.as_slice() {
+            [] => conn.begin(&shared.schema, fences),
+            counted => conn.begin_counted(&shared.schema, fences, counted),
+        });
         if begun.is_err() {
             self.back_off();
+        } else if !shared.counted.is_empty() {
+            shared.admitter.ask();
         }
         begun.ok()
     }
@@ -155,11 +216,13 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
     /// Waits until something may be due: a wake-up, the next run time, or the poll that bounds a missed wake-up.
     fn rest(&mut self, next: Option<Duration>) {
         let poll = spread(self.shared.poll);
-        let timeout = next.map_or(poll, |next| next.min(poll));
+        let due = [next, self.shared.admitter.due_in()].into_iter().flatten().min();
+        let timeout = due.map_or(poll, |due| due.min(poll));
         match self.control.connection() {
             Some(conn) => conn.wait_for_change(&mut self.seen, &self.wake, timeout),
             None => self.pause(timeout),
         }
+        self.shared.admitter.ask();
     }
 
     fn back_off(&mut self) {

@@ -9,12 +9,13 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use super::claimer::Claimer;
 use super::control::Control;
 use super::executor::Ends;
-use super::{Shared, heartbeat, maintenance, settler, spawn_executor};
+use super::{Shared, checker, heartbeat, maintenance, settler, spawn_executor};
 use crate::backend::{Backend, Listening, Wakes};
 
 pub(super) struct Threads {
     pub(super) claimer: JoinHandle<()>,
     pub(super) maintenance: JoinHandle<()>,
+    pub(super) checker: JoinHandle<()>,
     pub(super) settler: JoinHandle<()>,
     pub(super) heartbeat: JoinHandle<()>,
     pub(super) heartbeat_stop: Sender<()>,
@@ -47,9 +48,13 @@ impl Threads {
         let (heartbeat_stop, heartbeat_stopped) = bounded(0);
         let heartbeat = spawn("heartbeat", shared, {
             let ends = ends.clone();
+            let heartbeat_stopped = heartbeat_stopped.clone();
             move |shared| heartbeat::run(shared, &ends, &heartbeat_stopped)
         })?;
         let maintenance = spawn("maintenance", shared, |shared| maintenance::run(shared))?;
+        let checker = spawn("checker", shared, move |shared| {
+            checker::run(shared, &heartbeat_stopped);
+        })?;
         let told = Wakes {
             enqueued: shared.wake.clone(),
             cancelled: shared.cancels.0.clone(),
@@ -61,6 +66,7 @@ impl Threads {
         Ok(Self {
             claimer,
             maintenance,
+            checker,
             settler,
             heartbeat,
             heartbeat_stop,

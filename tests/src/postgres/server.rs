@@ -1,8 +1,9 @@
-//! The server of this test program, with the connection that makes and drops databases.
+//! The server of this test program, with the connections that make and drop databases.
 
 use std::env;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError, mpsc};
+use std::thread;
 
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
@@ -16,7 +17,10 @@ pub(super) struct Server {
     /// Names this program in `application_name`, and the databases that it made: one whose maker has no session any more
     /// is a leftover of a run that was killed.
     program: String,
-    session: Mutex<PgConnection>,
+    /// Not in use at the moment: a test that makes a database waits for no other.
+    sessions: Mutex<Vec<PgConnection>>,
+    /// To the thread that drops databases: each drop waits for a checkpoint.
+    drops: mpsc::Sender<String>,
     /// Kept for as long as the process lives.
     _cluster: Option<Cluster>,
 }
@@ -35,16 +39,23 @@ pub(super) fn server() -> &'static Server {
 
 impl Server {
     fn connect(url: String, cluster: Option<Cluster>) -> Self {
-        let mut session = PgConnection::establish(&url).unwrap_or_else(|error| panic!("{URL_VARIABLE}: {error}"));
         let random = uuid::Uuid::new_v4().simple().to_string();
         let program = format!("leasehold_test_{}", &random[..12]);
-        execute(&mut session, &format!("SET application_name = '{program}'"));
-        sweep(&mut session);
+        let mut session = session(&url, &program);
         report::line(&describe(&mut session));
+        let (drops, names) = mpsc::channel();
+        let mut dropping = self::session(&url, &program);
+        thread::spawn(move || {
+            sweep(&mut dropping);
+            names
+                .into_iter()
+                .for_each(|name: String| drop_database(&mut dropping, &name));
+        });
         Self {
             url,
             program,
-            session: Mutex::new(session),
+            sessions: Mutex::new(vec![session]),
+            drops,
             _cluster: cluster,
         }
     }
@@ -54,27 +65,35 @@ impl Server {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let name = format!("{}_{}", self.program, NEXT.fetch_add(1, Ordering::Relaxed));
         // template0, because a session in template1 would be in the way, and what someone put there would come along.
-        execute(
-            &mut self.session(),
-            &format!("CREATE DATABASE {name} TEMPLATE template0"),
-        );
+        let free = self.sessions.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut session = free.unwrap_or_else(|| session(&self.url, &self.program));
+        execute(&mut session, &format!("CREATE DATABASE {name} TEMPLATE template0"));
+        self.sessions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(session);
         let url = with_database(&self.url, &name);
         (name, url)
     }
 
-    /// Drops a database and whoever is connected to it. What cannot be dropped does not fail its test: it is said, and the
-    /// next run sweeps it.
+    /// Has a database dropped, and whoever is connected to it. Those that are left when the program ends are swept by the
+    /// next one, or go with the cluster.
     pub(super) fn drop_database(&self, name: &str) {
-        if let Err(error) = self
-            .session()
-            .batch_execute(&format!("DROP DATABASE {name} WITH (FORCE)"))
-        {
-            report::line(&format!("{name} is left behind: {error}"));
-        }
+        let _ = self.drops.send(name.to_owned());
     }
+}
 
-    fn session(&self) -> MutexGuard<'_, PgConnection> {
-        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+fn session(url: &str, program: &str) -> PgConnection {
+    let mut session = PgConnection::establish(url).unwrap_or_else(|error| panic!("{URL_VARIABLE}: {error}"));
+    execute(&mut session, &format!("SET application_name = '{program}'"));
+    session
+}
+
+/// What cannot be dropped does not fail its test: it is said, and the next run sweeps it.
+fn drop_database(session: &mut PgConnection, name: &str) {
+    // IF EXISTS: another test program may sweep at the same time.
+    if let Err(error) = session.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")) {
+        report::line(&format!("{name} is left behind: {error}"));
     }
 }
 
@@ -95,8 +114,7 @@ fn sweep(session: &mut PgConnection) {
     .load(session)
     .expect("the server lists its databases");
     for name in leftovers.into_iter().filter_map(|row| row.value) {
-        // IF EXISTS: another test program may sweep at the same time.
-        execute(session, &format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"));
+        drop_database(session, &name);
     }
 }
 

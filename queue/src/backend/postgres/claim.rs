@@ -37,21 +37,26 @@ macro_rules! paused {
 // numbers are left out, for one of them would fail the claim of its neighbours; the room left below the limit of
 // generations is for the sweep, which adds one more. The claim makes itself durable, whatever
 // the session says: a claim that a crash forgets would be given to a second worker.
-const CLAIM: &str = concat!("
+macro_rules! claim {
+    (of_each: $of_each:expr, order: $order:literal) => {
+        concat!(
+            "
     UPDATE leasehold.jobs AS j SET
         state = 'running', generation = j.generation + 1, lease_token = $5, attempt = j.attempt + 1, worker = $6, begun = $7,
         lease_until = pg_catalog.clock_timestamp() + j.lease_ms * INTERVAL '1 millisecond'
     WHERE j.id = ANY (ARRAY(
         SELECT best.id FROM (
-            SELECT given.* FROM unnest($1, $2, $3) AS given (queue, kind, version) WHERE NOT ", paused!(), "
+            SELECT given.* FROM unnest($1, $2, $3) AS given (queue, kind, version) WHERE NOT ",
+            paused!(),
+            "
         ) AS served
-        CROSS JOIN LATERAL (
-            SELECT id, priority, run_at FROM leasehold.jobs
-            WHERE queue = served.queue AND kind = served.kind AND version = served.version AND state = 'ready' AND NOT scheduled
-              AND blocked_by IS NULL AND generation < 9223372036854775805 AND attempt < 2147483647
-            ORDER BY priority DESC, run_at, id LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED
+        CROSS JOIN LATERAL (",
+            $of_each,
+            "
         ) AS best
-        ORDER BY best.priority DESC, best.run_at, best.id LIMIT $4
+        ORDER BY ",
+            $order,
+            " LIMIT $4
     )) AND j.state = 'ready'
     RETURNING j.id, j.queue, j.kind, j.version, j.payload::pg_catalog.text, j.attempt, j.max_attempts, j.generation, j.lease_ms,
         j.idempotency_key, j.limit_key, j.batch_id, j.awaited,
@@ -59,7 +64,79 @@ const CLAIM: &str = concat!("
         pg_catalog.ceil(extract(epoch FROM j.expires_at - pg_catalog.clock_timestamp()) * 1000)::bigint AS expires_in_ms,
         pg_catalog.set_config('synchronous_commit', CASE pg_catalog.current_setting('synchronous_commit')
             WHEN 'off' THEN 'on' ELSE pg_catalog.current_setting('synchronous_commit') END, true)
-");
+"
+        )
+    };
+    (counted: $claim:expr) => {
+        concat!(
+            "WITH claimed AS (",
+            $claim,
+            "), ",
+            counted!(from: "claimed", kinds: "$8", periods: "$9"),
+            " SELECT * FROM claimed"
+        )
+    };
+}
+
+/// What can be claimed of what is served.
+macro_rules! claimable {
+    () => {
+        "queue = served.queue AND kind = served.kind AND version = served.version AND state = 'ready' AND NOT scheduled
+              AND blocked_by IS NULL AND generation < 9223372036854775805 AND attempt < 2147483647"
+    };
+}
+
+/// The highest priority first, and of each the oldest.
+macro_rules! best {
+    () => {
+        claim!(of_each: concat!(
+            "
+            SELECT id, priority, run_at FROM leasehold.jobs
+            WHERE ",
+            claimable!(),
+            "
+            ORDER BY priority DESC, run_at, id LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED"
+        ), order: "best.priority DESC, best.run_at, best.id")
+    };
+}
+
+/// The oldest of each of the 64 lowest priorities, and of them the oldest: from priority to priority in the index.
+macro_rules! oldest {
+    () => {
+        claim!(of_each: concat!(
+            "
+            WITH RECURSIVE levels (priority, place) AS (
+                (SELECT priority, 1 FROM leasehold.jobs WHERE ",
+            claimable!(),
+            " ORDER BY priority LIMIT 1)
+                UNION ALL
+                SELECT higher.priority, levels.place + 1 FROM levels CROSS JOIN LATERAL (
+                    SELECT priority FROM leasehold.jobs WHERE ",
+            claimable!(),
+            "
+                      AND priority > levels.priority ORDER BY priority LIMIT 1
+                ) AS higher
+                WHERE levels.place < 64
+            )
+            SELECT one.* FROM levels CROSS JOIN LATERAL (
+                SELECT id, run_at FROM leasehold.jobs WHERE ",
+            claimable!(),
+            "
+                  AND priority = levels.priority
+                ORDER BY run_at, id LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED
+            ) AS one"
+        ), order: "best.run_at, best.id")
+    };
+}
+
+const CLAIM: &str = best!();
+
+// Now and then instead: else jobs of a low priority might wait for ever.
+const CLAIM_OLDEST: &str = oldest!();
+
+// For programs with rates, when handlers begin at once: the starts are counted in the same statement.
+const CLAIM_COUNTED: &str = claim!(counted: best!());
+const CLAIM_OLDEST_COUNTED: &str = claim!(counted: oldest!());
 
 const FIND_CLAIMED: &str = "
     SELECT id, queue, kind, version, payload::pg_catalog.text, attempt, max_attempts, generation, lease_ms, idempotency_key,
@@ -149,16 +226,23 @@ impl ClaimStatements for PgConnection {
         let (queues, kinds, versions) = bind_serves(request.serves);
         let token = bind::<SqlUuid, _>(request.lease_token);
         let worker = bind::<SqlUuid, _>(request.worker);
-        let binds = (
-            queues,
-            kinds,
-            versions,
-            bind::<BigInt, _>(request.limit),
-            token,
-            worker,
-            bind::<Bool, _>(request.begun),
-        );
-        Sql(schema.render(CLAIM), binds).load(self)
+        let limit = bind::<BigInt, _>(request.limit);
+        let begun = bind::<Bool, _>(request.begun);
+        if !request.begun || request.counted.is_empty() {
+            let binds = (queues, kinds, versions, limit, token, worker, begun);
+            let text = if request.oldest { CLAIM_OLDEST } else { CLAIM };
+            return Sql(schema.render(text), binds).load(self);
+        }
+        let counted: Vec<&str> = request.counted.iter().map(|counted| counted.kind.as_str()).collect();
+        let periods: Vec<i64> = request.counted.iter().map(|counted| counted.per_ms).collect();
+        let (counted, periods) = (bind::<Array<Text>, _>(counted), bind::<Array<BigInt>, _>(periods));
+        let binds = (queues, kinds, versions, limit, token, worker, begun, counted, periods);
+        let text = if request.oldest {
+            CLAIM_OLDEST_COUNTED
+        } else {
+            CLAIM_COUNTED
+        };
+        Sql(schema.render(text), binds).load(self)
     }
 
     fn find_claimed(&mut self, schema: &Schema, lease_token: Uuid) -> QueryResult<Vec<ClaimedRow>> {

@@ -17,7 +17,7 @@ const COMPLETE: &str = concat!(
         RETURNING *
     ),
     ",
-    freed!(one),
+    freed!(one: "4"),
     ", ",
     moved!(state: "'completed'", generation: "e.generation", reason: "NULL"),
     " SELECT id FROM moved"
@@ -39,7 +39,7 @@ const COMPLETE_STRICTLY: &str = concat!(
         RETURNING j.*
     ),
     ",
-    freed!(one),
+    freed!(one: "4"),
     ", ",
     moved!(state: "'completed'", generation: "e.generation", reason: "NULL"),
     " SELECT id FROM moved"

@@ -2,7 +2,7 @@ use diesel::result::QueryResult;
 use diesel::sql_types::{Array, BigInt, Bool, Integer, Nullable, SmallInt, Text};
 use diesel::{PgConnection, RunQueryDsl};
 
-use crate::backend::{EnqueueStatements, KeyHolder, NewJob, NewKey, RunAt};
+use crate::backend::{EnqueueStatements, NewJob, RunAt};
 use crate::schema::Schema;
 use crate::sql::{Bind, Id, Sql, bind};
 
@@ -34,28 +34,6 @@ const INSERT: &str = "
     SELECT id, pg_catalog.pg_notify('leasehold', queue) FROM inserted ORDER BY id
 ";
 
-// In the order of the keys, so that two calls which want the same keys wait for each other in one direction only.
-const TAKE_KEYS: &str = "
-    INSERT INTO leasehold.unique_keys (key, job_id, fingerprint, states, expires_at)
-    SELECT key, job_id, fingerprint, states, pg_catalog.clock_timestamp() + keep_ms * INTERVAL '1 millisecond'
-    FROM unnest($1, $2, $3, $4, $5) AS given (key, job_id, fingerprint, states, keep_ms)
-    ORDER BY key
-    ON CONFLICT (key) DO NOTHING
-    RETURNING key
-";
-
-// In key order, too. A plain comparison of the expiry would let the planner read the whole index on it instead.
-const DROP_EXPIRED_KEYS: &str = "
-    WITH expired AS MATERIALIZED (
-        SELECT key FROM leasehold.unique_keys
-        WHERE key = ANY ($1) AND coalesce(expires_at, 'infinity') <= pg_catalog.clock_timestamp()
-        ORDER BY key FOR NO KEY UPDATE
-    )
-    DELETE FROM leasehold.unique_keys WHERE key = ANY (ARRAY(SELECT key FROM expired))
-";
-
-const KEY_HOLDERS: &str = "SELECT key, job_id, fingerprint FROM leasehold.unique_keys WHERE key = ANY ($1)";
-
 // Keys are found by the text under which they are stored (the enqueue hashes idempotency keys), since there is no index
 // on the job.
 const WITHDRAW: &str = "
@@ -76,14 +54,8 @@ const WITHDRAW: &str = "
     SELECT id FROM withdrawn
 ";
 
-#[derive(diesel::QueryableByName)]
-struct Key {
-    #[diesel(sql_type = Text)]
-    key: String,
-}
-
 /// One column of many rows.
-fn column<'r, ST, R, V>(rows: &'r [R], value: impl Fn(&'r R) -> V) -> Bind<Array<ST>, Vec<V>> {
+pub(super) fn column<'r, ST, R, V>(rows: &'r [R], value: impl Fn(&'r R) -> V) -> Bind<Array<ST>, Vec<V>> {
     bind(rows.iter().map(value).collect())
 }
 
@@ -116,26 +88,6 @@ impl EnqueueStatements for PgConnection {
         );
         let ids: Vec<Id> = Sql(schema.render(INSERT), binds).load(self)?;
         Ok(ids.into_iter().map(|row| row.id).collect())
-    }
-
-    fn take_keys(&mut self, schema: &Schema, keys: &[NewKey]) -> QueryResult<Vec<String>> {
-        let binds = (
-            column::<Text, _, _>(keys, |key| key.key.as_str()),
-            column::<BigInt, _, _>(keys, |key| key.job_id),
-            column::<Text, _, _>(keys, |key| key.fingerprint.as_str()),
-            column::<SmallInt, _, _>(keys, |key| key.states),
-            column::<Nullable<BigInt>, _, _>(keys, |key| key.keep_ms),
-        );
-        let taken: Vec<Key> = Sql(schema.render(TAKE_KEYS), binds).load(self)?;
-        Ok(taken.into_iter().map(|row| row.key).collect())
-    }
-
-    fn drop_expired_keys(&mut self, schema: &Schema, keys: &[String]) -> QueryResult<usize> {
-        Sql(schema.render(DROP_EXPIRED_KEYS), (bind::<Array<Text>, _>(keys),)).execute(self)
-    }
-
-    fn key_holders(&mut self, schema: &Schema, keys: &[String]) -> QueryResult<Vec<KeyHolder>> {
-        Sql(schema.render(KEY_HOLDERS), (bind::<Array<Text>, _>(keys),)).load(self)
     }
 
     fn withdraw(&mut self, schema: &Schema, ids: &[i64]) -> QueryResult<usize> {

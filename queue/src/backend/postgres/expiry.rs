@@ -26,10 +26,10 @@ const DISCARD_EXPIRED: &str = concat!(
         RETURNING j.*
     ),
     ",
-    freed!(many),
+    freed!(many: "8"),
     ", ",
     moved!(state: "'discarded'", generation: "e.generation + 1", reason: "'expired'"),
-    " SELECT id, queue, kind, attempt, generation, state FROM moved"
+    " SELECT id, queue, kind, attempt, generation, state, false AS begun FROM moved"
 );
 
 const EXPIRED_JOBS: &str = "

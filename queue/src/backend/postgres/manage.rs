@@ -4,7 +4,7 @@ use diesel::sql_types::{Array, BigInt, Integer, Nullable, SmallInt, Text, Uuid a
 use diesel::{Connection, PgConnection, QueryableByName, RunQueryDsl};
 use uuid::Uuid;
 
-use crate::backend::{Change, Connect, JobRow, ManageStatements, Matching, RequeuedRow, RunAt};
+use crate::backend::{Change, Connect, JobRow, ManageStatements, Matching, PurgeCursor, Purged, RequeuedRow, RunAt};
 use crate::commit::{depth, roll_back_to};
 use crate::schema::Schema;
 use crate::sql::{Id, Sql, bind};
@@ -71,7 +71,7 @@ const CANCEL: &str = concat!(
         RETURNING j.*
     ),
     ",
-    freed!(many),
+    freed!(many: "16"),
     ", ",
     moved!(state: "'cancelled'", generation: "e.generation + 1", reason: "$5"),
     " SELECT m.id, CASE WHEN e.state = 'running' THEN pg_catalog.pg_notify('leasehold_cancel', '') END
@@ -143,18 +143,35 @@ const EDIT: &str = "
     SELECT id, pg_catalog.pg_notify('leasehold', queue) FROM edited
 ";
 
+// What an unfinished batch counts, and what a job still waits for or reads, stays. Such rows may be many and old, so the
+// next look begins behind them.
 const PURGE: &str = "
-    WITH old AS MATERIALIZED (
-        SELECT id, unique_key FROM leasehold.finished_jobs
+    WITH seen AS MATERIALIZED (
+        SELECT id, unique_key, batch_id, finished_at FROM leasehold.finished_jobs
         WHERE state = $1 AND finished_at <= (SELECT pg_catalog.clock_timestamp()) - $2 * INTERVAL '1 millisecond'
-        ORDER BY finished_at LIMIT $3 FOR UPDATE SKIP LOCKED
+          AND (finished_at, id) > (TIMESTAMP WITH TIME ZONE 'epoch' + $3 * INTERVAL '1 microsecond', $4)
+        ORDER BY finished_at, id LIMIT $5 FOR UPDATE SKIP LOCKED
+    ),
+    old AS MATERIALIZED (
+        SELECT s.id, s.unique_key FROM seen AS s
+        WHERE (SELECT b.finished_at IS NULL FROM leasehold.batches AS b WHERE b.id = s.batch_id) IS NOT TRUE
+          AND (
+              SELECT 1 FROM leasehold.job_waits AS w
+              WHERE w.on_job_id = s.id AND (SELECT 1 FROM leasehold.jobs AS j WHERE j.id = w.job_id) IS NOT NULL LIMIT 1
+          ) IS NULL
     ),
     errors AS (DELETE FROM leasehold.job_errors WHERE job_id = ANY (ARRAY(SELECT id FROM old))),
+    results AS (DELETE FROM leasehold.job_results WHERE job_id = ANY (ARRAY(SELECT id FROM old))),
+    progress AS (DELETE FROM leasehold.job_progress WHERE job_id = ANY (ARRAY(SELECT id FROM old))),
+    waits AS (DELETE FROM leasehold.job_waits WHERE job_id = ANY (ARRAY(SELECT id FROM old))),
     freed AS (
         DELETE FROM leasehold.unique_keys
         WHERE key = ANY (ARRAY(SELECT unique_key FROM old WHERE unique_key IS NOT NULL)) AND job_id = ANY (ARRAY(SELECT id FROM old))
-    )
-    DELETE FROM leasehold.finished_jobs WHERE id = ANY (ARRAY(SELECT id FROM old))
+    ),
+    purged AS (DELETE FROM leasehold.finished_jobs WHERE id = ANY (ARRAY(SELECT id FROM old)) RETURNING id)
+    SELECT (SELECT pg_catalog.count(*) FROM purged) AS purged, (SELECT pg_catalog.count(*) FROM seen) AS seen,
+        pg_catalog.floor(extract(epoch FROM last.finished_at) * 1000000)::bigint AS finished_at, last.id
+    FROM (SELECT 1) AS one LEFT JOIN (SELECT finished_at, id FROM seen ORDER BY finished_at DESC, id DESC LIMIT 1) AS last ON true
 ";
 
 #[derive(QueryableByName)]
@@ -260,12 +277,21 @@ impl ManageStatements for PgConnection {
         Sql(schema.render(EDIT), binds).execute(self)
     }
 
-    fn purge(&mut self, schema: &Schema, state: &str, older_than_ms: i64, limit: i64) -> QueryResult<usize> {
+    fn purge(
+        &mut self,
+        schema: &Schema,
+        state: &str,
+        older_than_ms: i64,
+        after: PurgeCursor,
+        limit: i64,
+    ) -> QueryResult<Purged> {
         let binds = (
             bind::<Text, _>(state),
             bind::<BigInt, _>(older_than_ms),
+            bind::<BigInt, _>(after.finished_at),
+            bind::<BigInt, _>(after.id),
             bind::<BigInt, _>(limit),
         );
-        Sql(schema.render(PURGE), binds).execute(self)
+        Sql(schema.render(PURGE), binds).get_result(self)
     }
 }

@@ -18,6 +18,8 @@ use crate::sql::{Bind, bind};
 mod texts;
 #[macro_use]
 mod schedule;
+mod admit;
+mod batches;
 mod claim;
 mod commit;
 mod connect;
@@ -27,6 +29,7 @@ mod expiry;
 mod fire;
 #[macro_use]
 mod inspect;
+mod keys;
 mod lease;
 mod manage;
 mod migrate;
@@ -34,6 +37,7 @@ mod pause;
 mod results;
 mod settle;
 mod sweep;
+mod waits;
 mod workers;
 
 impl Backend for PgConnection {

@@ -18,7 +18,7 @@ const FINISH: &str = concat!(
     " RETURNING j.*
     ),
     ",
-    freed!(many),
+    freed!(many: "4"),
     ", ",
     moved!(state: "'completed'", generation: "e.generation", reason: "NULL"),
     " SELECT id FROM moved"
@@ -45,7 +45,7 @@ const END: &str = concat!(
         DELETE FROM leasehold.jobs WHERE id = $1 AND generation = $2 AND lease_token = $3 AND state = 'running' RETURNING *
     ),
     ",
-    freed!(one),
+    freed!(one: "CASE $4 WHEN 'cancelled' THEN 16 ELSE 8 END"),
     ", ",
     moved!(state: "$4", generation: "e.generation + $5", reason: "$6"),
     ", ",

@@ -41,7 +41,9 @@ const SWEEP: &str = concat!(
         RETURNING j.*, x.fate
     ),
     ",
-    freed!(many),
+    freed!(
+        many: "CASE WHEN k.job_id = ANY (ARRAY(SELECT e.id FROM ended AS e WHERE e.fate = 'cancelled')) THEN 16 ELSE 8 END"
+    ),
     ", ",
     moved!(state: "e.fate", generation: "e.generation + 1", reason: "'lease expired'"),
     ", ",

@@ -29,21 +29,39 @@ macro_rules! under_the_fence {
     };
 }
 
-/// Frees the unique keys of the rows of `ended`; follows on a `WITH`. For one row the planner is told that it is one: the
-/// commit runs on the handlers' connections, where it may choose to read a table whole.
+/// Frees the unique keys of the rows of `ended` that are not kept in the state in which they ended, whose bit is given;
+/// follows on a `WITH`. A key that another transaction has locked is left: it is being taken over, or if not, the next
+/// enqueue finds that its holder has ended. So no end waits for an enqueue. For one row the planner is told that it is
+/// one: the commit runs on the handlers' connections, where it may choose to read a table whole.
 macro_rules! freed {
-    (one) => {
-        "freed AS (
-            DELETE FROM leasehold.unique_keys AS k
-            WHERE k.key = (SELECT e.unique_key FROM ended AS e) AND k.job_id = (SELECT e.id FROM ended AS e)
-        )"
+    (one: $bit:literal) => {
+        concat!(
+            "freed AS (
+                DELETE FROM leasehold.unique_keys WHERE key = (
+                    SELECT k.key FROM leasehold.unique_keys AS k
+                    WHERE k.key = (SELECT e.unique_key FROM ended AS e) AND k.job_id = (SELECT e.id FROM ended AS e)
+                      AND k.states & ",
+            $bit,
+            " = 0
+                    FOR NO KEY UPDATE SKIP LOCKED
+                )
+            )"
+        )
     };
-    (many) => {
-        "freed AS (
-            DELETE FROM leasehold.unique_keys AS k
-            WHERE k.key = ANY (ARRAY(SELECT e.unique_key FROM ended AS e WHERE e.unique_key IS NOT NULL))
-              AND k.job_id = ANY (ARRAY(SELECT e.id FROM ended AS e))
-        )"
+    (many: $bit:literal) => {
+        concat!(
+            "freed AS (
+                DELETE FROM leasehold.unique_keys WHERE key = ANY (ARRAY(
+                    SELECT k.key FROM leasehold.unique_keys AS k
+                    WHERE k.key = ANY (ARRAY(SELECT e.unique_key FROM ended AS e WHERE e.unique_key IS NOT NULL))
+                      AND k.job_id = ANY (ARRAY(SELECT e.id FROM ended AS e))
+                      AND k.states & ",
+            $bit,
+            " = 0
+                    FOR NO KEY UPDATE SKIP LOCKED
+                ))
+            )"
+        )
     };
 }
 
@@ -101,6 +119,29 @@ macro_rules! noted {
                 DELETE FROM leasehold.job_errors AS x
                 WHERE x.job_id = ANY (ARRAY(SELECT o.job_id FROM oldest AS o))
                   AND x.generation <= (SELECT o.generation FROM oldest AS o WHERE o.job_id = x.job_id)
+            )"
+        )
+    };
+}
+
+/// Writes down the starts of the rows of `from`, for the rates of their kinds; follows on a `WITH`. In the statement that
+/// records that a handler begins: a job is at each instant either still to begin or counted here.
+macro_rules! counted {
+    (from: $from:literal, kinds: $kinds:literal, periods: $periods:literal) => {
+        concat!(
+            "counted AS (
+                INSERT INTO leasehold.starts (kind, limit_key, at, job_id, expires_at)
+                SELECT b.kind, b.limit_key, clock.at, b.id, clock.at + c.per_ms * INTERVAL '1 millisecond'
+                FROM ",
+            $from,
+            " AS b JOIN unnest(",
+            $kinds,
+            ", ",
+            $periods,
+            ") AS c (kind, per_ms) ON c.kind = b.kind
+                CROSS JOIN (SELECT pg_catalog.clock_timestamp() AS at) AS clock
+                WHERE b.limit_key IS NOT NULL
+                ON CONFLICT (kind, limit_key, at, job_id) DO NOTHING
             )"
         )
     };

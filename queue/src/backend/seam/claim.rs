@@ -5,6 +5,7 @@ use diesel::result::QueryResult;
 use diesel::sql_types::{BigInt, Bool, Integer, Nullable, Text};
 use uuid::Uuid;
 
+use super::CountedKind;
 use crate::schema::Schema;
 
 /// What a claim asks for.
@@ -19,6 +20,10 @@ pub struct ClaimRequest<'a> {
     pub worker: Uuid,
     /// Whether handlers begin at once; false for a claim that prefetches.
     pub begun: bool,
+    /// Kinds whose starts are counted, if handlers begin at once.
+    pub counted: &'a [CountedKind],
+    /// Whether to take the oldest whatever their priority.
+    pub oldest: bool,
 }
 
 /// One (queue, kind, version) that a program serves.

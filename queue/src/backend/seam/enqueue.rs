@@ -2,10 +2,9 @@
 
 use std::borrow::Cow;
 
-use diesel::QueryableByName;
 use diesel::result::QueryResult;
-use diesel::sql_types::{BigInt, Text};
 
+use crate::job::Unique;
 use crate::schema::Schema;
 
 /// A job as it is written by enqueue. Checked before it gets here.
@@ -23,6 +22,8 @@ pub struct NewJob {
     /// `None`: the database makes a random one.
     pub idempotency_key: Option<String>,
     pub unique_key: Option<String>,
+    /// For how long it keeps that, and what becomes of it when another job has it.
+    pub unique: Unique,
     /// Milliseconds until it is discarded instead of run.
     pub expires_ms: Option<i64>,
     /// What the kind's limits count by: it waits until they admit it.
@@ -45,41 +46,9 @@ pub enum RunAt {
     At(i64),
 }
 
-/// A key that at most one job may have.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewKey {
-    pub key: String,
-    pub job_id: i64,
-    pub fingerprint: String,
-    /// The states in which the job keeps it, added up: see the column `states`.
-    pub states: i16,
-    /// How long the key is remembered, in milliseconds; `None`: as long as the job is in one of its states.
-    pub keep_ms: Option<i64>,
-}
-
-/// Who has a key.
-#[derive(Debug, QueryableByName)]
-pub struct KeyHolder {
-    #[diesel(sql_type = Text)]
-    pub key: String,
-    #[diesel(sql_type = BigInt)]
-    pub job_id: i64,
-    #[diesel(sql_type = Text)]
-    pub fingerprint: String,
-}
-
 pub trait EnqueueStatements {
     /// Inserts jobs (1 to 1,000) and wakes listeners; the ids are in the order of `jobs`.
     fn insert(&mut self, schema: &Schema, jobs: &[NewJob]) -> QueryResult<Vec<i64>>;
-
-    /// Takes the keys that nobody has, waiting for whoever is about to commit one; returns the keys taken.
-    fn take_keys(&mut self, schema: &Schema, keys: &[NewKey]) -> QueryResult<Vec<String>>;
-
-    /// Removes expired ones among `keys`.
-    fn drop_expired_keys(&mut self, schema: &Schema, keys: &[String]) -> QueryResult<usize>;
-
-    /// Who has each of `keys`.
-    fn key_holders(&mut self, schema: &Schema, keys: &[String]) -> QueryResult<Vec<KeyHolder>>;
 
     /// Undoes [`EnqueueStatements::insert`] in the same transaction, for jobs that did not get their keys: rows that are
     /// `ready`, of generation 0, and the keys that point to them.

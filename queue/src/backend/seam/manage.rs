@@ -2,7 +2,7 @@
 
 use diesel::QueryableByName;
 use diesel::result::QueryResult;
-use diesel::sql_types::{BigInt, Bool};
+use diesel::sql_types::{BigInt, Bool, Nullable};
 
 use super::{JobRow, RunAt};
 use crate::schema::Schema;
@@ -49,6 +49,37 @@ pub struct RequeuedRow {
     pub requeued: bool,
 }
 
+/// How far a purge has come: the end of the last job that it saw, as the database counts time, and its id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PurgeCursor {
+    pub finished_at: i64,
+    pub id: i64,
+}
+
+impl PurgeCursor {
+    /// Before every job.
+    pub const START: Self = Self {
+        finished_at: 0,
+        id: i64::MIN,
+    };
+}
+
+/// What a purge did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, QueryableByName)]
+pub struct Purged {
+    /// Removed jobs.
+    #[diesel(sql_type = BigInt)]
+    pub purged: i64,
+    /// Jobs that it looked at, those that it left included.
+    #[diesel(sql_type = BigInt)]
+    pub seen: i64,
+    /// The last of them, for the next look.
+    #[diesel(sql_type = Nullable<BigInt>)]
+    pub finished_at: Option<i64>,
+    #[diesel(sql_type = Nullable<BigInt>)]
+    pub id: Option<i64>,
+}
+
 pub trait ManageStatements {
     /// Jobs with an id above `after`, in id order, `limit` at the most.
     fn jobs(&mut self, schema: &Schema, matching: &Matching, after: i64, limit: i64) -> QueryResult<Vec<JobRow>>;
@@ -67,7 +98,14 @@ pub trait ManageStatements {
     /// belongs to another kind or unique key.
     fn edit(&mut self, schema: &Schema, id: i64, generation: i64, change: &Change) -> QueryResult<usize>;
 
-    /// Removes jobs that ended in `state` at least so many milliseconds ago, `limit` at the most, with what was kept of
-    /// them; returns how many.
-    fn purge(&mut self, schema: &Schema, state: &str, older_than_ms: i64, limit: i64) -> QueryResult<usize>;
+    /// Removes jobs that ended in `state` at least so many milliseconds ago, with what was kept of them. It looks at
+    /// `limit` of them, the oldest after `after`, and leaves those that an unfinished batch or a waiting job needs.
+    fn purge(
+        &mut self,
+        schema: &Schema,
+        state: &str,
+        older_than_ms: i64,
+        after: PurgeCursor,
+        limit: i64,
+    ) -> QueryResult<Purged>;
 }

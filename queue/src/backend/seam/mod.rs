@@ -4,6 +4,12 @@
 mod enqueue;
 pub use enqueue::*;
 
+mod keys;
+pub use keys::*;
+
+mod admit;
+pub use admit::*;
+
 mod claim;
 pub use claim::*;
 
@@ -22,6 +28,11 @@ pub use settle::*;
 mod sweep;
 pub use sweep::*;
 
+mod waits;
+pub use waits::*;
+
+mod batches;
+pub use batches::*;
 mod expiry;
 pub use expiry::*;
 

@@ -5,8 +5,10 @@ use diesel::sql_types::{BigInt, Bool, Text};
 use diesel::{RunQueryDsl, SqliteConnection};
 use uuid::Uuid;
 
+use super::admit::count_begun;
 use super::{now_ms, served_json, write};
 use crate::backend::{ClaimRequest, ClaimStatements, ClaimedRow, Served, Waiting};
+use crate::lease::Fence;
 use crate::schema::Schema;
 use crate::sql::{Sql, bind};
 
@@ -35,26 +37,83 @@ macro_rules! paused {
 /// join cannot name the row beside it here, but the argument of `json_each` can.
 ///
 /// The room left below the limit of generations is for the sweep, which adds one more.
-const CLAIM: &str = concat!("
+macro_rules! claim {
+    (of_each: $of_each:expr, order: $order:literal) => {
+        concat!(
+            "
     UPDATE leasehold_jobs SET
         state = 'running', generation = generation + 1, lease_token = $3, attempt = attempt + 1, worker = $4, begun = $5,
         lease_until = $6 + lease_ms
     WHERE id IN (
-        SELECT best.value->>0 FROM json_each($1) AS served, json_each((
-            SELECT json_group_array(json_array(id, priority, run_at)) FROM (
-                SELECT id, priority, run_at FROM leasehold_jobs
-                WHERE queue = served.value->>0 AND kind = served.value->>1 AND version = served.value->>2
-                    AND state = 'ready' AND scheduled = 0 AND blocked_by IS NULL
-                    AND generation < 9223372036854775805 AND attempt < 2147483647
-                ORDER BY priority DESC, run_at, id LIMIT $2
-            )
+        SELECT best.value->>0 FROM json_each($1) AS served, json_each((",
+            $of_each,
+            "
         )) AS best
-        WHERE NOT ", paused!(), "
-        ORDER BY best.value->>1 DESC, best.value->>2, best.value->>0 LIMIT $2
+        WHERE NOT ",
+            paused!(),
+            "
+        ORDER BY ",
+            $order,
+            " LIMIT $2
     ) AND state = 'ready'
     RETURNING id, queue, kind, version, payload, attempt, max_attempts, generation, lease_ms, idempotency_key,
         limit_key, batch_id, awaited, $6 - run_at AS waited_ms, expires_at - $6 AS expires_in_ms
-");
+"
+        )
+    };
+}
+
+/// What can be claimed of what is served.
+macro_rules! claimable {
+    () => {
+        "queue = served.value->>0 AND kind = served.value->>1 AND version = served.value->>2
+                    AND state = 'ready' AND scheduled = 0 AND blocked_by IS NULL
+                    AND generation < 9223372036854775805 AND attempt < 2147483647"
+    };
+}
+
+const CLAIM: &str = claim!(
+    of_each: concat!(
+        "
+            SELECT json_group_array(json_array(id, priority, run_at)) FROM (
+                SELECT id, priority, run_at FROM leasehold_jobs
+                WHERE ",
+        claimable!(),
+        "
+                ORDER BY priority DESC, run_at, id LIMIT $2
+            )"
+    ),
+    order: "best.value->>1 DESC, best.value->>2, best.value->>0"
+);
+
+/// Now and then instead, else jobs of a low priority might wait for ever: the oldest of each of the 64 lowest priorities,
+/// and of them the oldest. From priority to priority in the index.
+const CLAIM_OLDEST: &str = claim!(
+    of_each: concat!(
+        "
+            WITH RECURSIVE levels (priority, place) AS (
+                SELECT (SELECT min(priority) FROM leasehold_jobs WHERE ",
+        claimable!(),
+        "), 1
+                UNION ALL
+                SELECT (SELECT min(priority) FROM leasehold_jobs WHERE ",
+        claimable!(),
+        "
+                    AND priority > levels.priority), place + 1
+                FROM levels WHERE priority IS NOT NULL AND place < 64
+            )
+            SELECT json_group_array(json(oldest.value)) FROM levels, json_each((
+                SELECT json_group_array(json_array(id, run_at)) FROM (
+                    SELECT id, run_at FROM leasehold_jobs WHERE ",
+        claimable!(),
+        "
+                        AND priority = levels.priority
+                    ORDER BY run_at, id LIMIT $2
+                )
+            )) AS oldest"
+    ),
+    order: "best.value->>1, best.value->>0"
+);
 
 const FIND_CLAIMED: &str = "
     SELECT id, queue, kind, version, payload, attempt, max_attempts, generation, lease_ms, idempotency_key,
@@ -123,11 +182,21 @@ impl ClaimStatements for SqliteConnection {
         );
         write(self, |conn, now| {
             let (serves, limit, lease_token, worker, begun) = binds;
-            Sql(
-                schema.render(CLAIM),
+            let rows: Vec<ClaimedRow> = Sql(
+                schema.render(if request.oldest { CLAIM_OLDEST } else { CLAIM }),
                 (serves, limit, lease_token, worker, begun, bind::<BigInt, _>(now)),
             )
-            .load(conn)
+            .load(conn)?;
+            if request.begun && !request.counted.is_empty() && rows.iter().any(|row| row.limit_key.is_some()) {
+                let fence = |row: &ClaimedRow| Fence {
+                    id: row.id,
+                    generation: row.generation,
+                    lease_token: request.lease_token,
+                };
+                let fences: Vec<Fence> = rows.iter().map(fence).collect();
+                count_begun(conn, schema, &fences, request.counted, now)?;
+            }
+            Ok(rows)
         })
     }
 

@@ -5,7 +5,7 @@ use diesel::sql_types::{BigInt, Nullable, Text};
 use diesel::{QueryableByName, RunQueryDsl, SqliteConnection};
 
 use super::{json, now_ms};
-use crate::backend::{EnqueueStatements, KeyHolder, NewJob, NewKey, RunAt};
+use crate::backend::{EnqueueStatements, NewJob, RunAt};
 use crate::enqueue::stored_idempotency_key;
 use crate::schema::Schema;
 use crate::sql::{Id, Sql, bind};
@@ -21,23 +21,6 @@ const INSERT: &str = "
         $2 + (value->11->>0), value->11->>1, value->11->>2, value->11->>3, value->11->>4, value->11->>5
     FROM json_each($1)
     RETURNING id
-";
-
-/// `WHERE true`, or the parser would take `ON CONFLICT` for a join's condition.
-const TAKE_KEYS: &str = "
-    INSERT INTO leasehold_unique_keys (key, job_id, fingerprint, states, expires_at)
-    SELECT value->>0, value->>1, value->>2, value->>3, $2 + (value->>4) FROM json_each($1) WHERE true
-    ON CONFLICT (key) DO NOTHING
-    RETURNING key
-";
-
-/// The `+` keeps the planner from reading every expired key of the table instead.
-const DROP_EXPIRED_KEYS: &str = "
-    DELETE FROM leasehold_unique_keys WHERE key IN (SELECT value FROM json_each($1)) AND +expires_at <= $2
-";
-
-const KEY_HOLDERS: &str = "
-    SELECT key, job_id, fingerprint FROM leasehold_unique_keys WHERE key IN (SELECT value FROM json_each($1))
 ";
 
 const WITHDRAW: &str = "
@@ -61,12 +44,6 @@ struct Withdrawn {
     idempotency_key: String,
 }
 
-#[derive(QueryableByName)]
-struct Key {
-    #[diesel(sql_type = Text)]
-    key: String,
-}
-
 impl EnqueueStatements for SqliteConnection {
     fn insert(&mut self, schema: &Schema, jobs: &[NewJob]) -> QueryResult<Vec<i64>> {
         // No transaction of our own around it: a caller may have begun one that Diesel does not know of.
@@ -84,33 +61,6 @@ impl EnqueueStatements for SqliteConnection {
         // Ids grow in the order of the insert; nothing is promised about the order of the answer.
         ids.sort_unstable();
         Ok(ids)
-    }
-
-    fn take_keys(&mut self, schema: &Schema, keys: &[NewKey]) -> QueryResult<Vec<String>> {
-        let keys = json(
-            &keys
-                .iter()
-                .map(|key| (&key.key, key.job_id, &key.fingerprint, key.states, key.keep_ms))
-                .collect::<Vec<_>>(),
-        )?;
-        let taken: Vec<Key> = Sql(
-            schema.render(TAKE_KEYS),
-            (bind::<Text, _>(keys), bind::<BigInt, _>(now_ms())),
-        )
-        .load(self)?;
-        Ok(taken.into_iter().map(|row| row.key).collect())
-    }
-
-    fn drop_expired_keys(&mut self, schema: &Schema, keys: &[String]) -> QueryResult<usize> {
-        Sql(
-            schema.render(DROP_EXPIRED_KEYS),
-            (bind::<Text, _>(json(keys)?), bind::<BigInt, _>(now_ms())),
-        )
-        .execute(self)
-    }
-
-    fn key_holders(&mut self, schema: &Schema, keys: &[String]) -> QueryResult<Vec<KeyHolder>> {
-        Sql(schema.render(KEY_HOLDERS), (bind::<Text, _>(json(keys)?),)).load(self)
     }
 
     fn withdraw(&mut self, schema: &Schema, ids: &[i64]) -> QueryResult<usize> {
@@ -134,12 +84,16 @@ fn how_many_fit(jobs: &[NewJob]) -> usize {
     fit.count().max(1)
 }
 
-/// A job as the elements that [`INSERT`] reads.
-fn row(job: &NewJob, now: i64) -> impl serde::Serialize {
-    let run_at = match job.run_at {
+pub(super) fn due(run_at: RunAt, now: i64) -> i64 {
+    match run_at {
         RunAt::After(after) => now.saturating_add(after),
         RunAt::At(at) => at,
-    };
+    }
+}
+
+/// A job as the elements that [`INSERT`] reads.
+fn row(job: &NewJob, now: i64) -> impl serde::Serialize {
+    let run_at = due(job.run_at, now);
     let blocked_by = match &job.limit_key {
         _ if job.waits => Some("jobs"),
         Some(_) if run_at <= now => Some("limit"),

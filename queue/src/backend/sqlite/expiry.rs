@@ -21,7 +21,7 @@ const COPY_EXPIRED: &str = "
     WHERE state = 'ready' AND expires_at IS NOT NULL AND expires_at <= $1 AND generation < 9223372036854775806
         AND ($3 IS NULL OR id = $3)
     ORDER BY expires_at LIMIT $2
-    RETURNING id, unique_key, queue, kind, attempt, generation, state
+    RETURNING id, unique_key, queue, kind, attempt, generation, state, false AS begun
 ";
 
 /// Nobody owns such a row, so the copy made under the same write lock is presented.
@@ -77,7 +77,7 @@ fn discard(conn: &mut SqliteConnection, schema: &Schema, limit: i64, only: Optio
         let ids: Vec<i64> = copied.iter().map(|row| row.job.id).collect();
         let deleted = Sql(schema.render(DELETE_EXPIRED), (bind::<Text, _>(json(&ids)?),)).execute(conn)?;
         let (jobs, moved) = copied.into_iter().map(Discarded::split).unzip();
-        complete_move(conn, schema, moved, deleted)?;
+        complete_move(conn, schema, moved, "discarded", deleted)?;
         Ok(jobs)
     })
 }

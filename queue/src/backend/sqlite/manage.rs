@@ -8,7 +8,7 @@ use diesel::{QueryableByName, RunQueryDsl, SqliteConnection};
 
 use super::settle::{Moved, complete_move};
 use super::{json, now_ms, write};
-use crate::backend::{Change, JobRow, ManageStatements, Matching, RequeuedRow, RunAt};
+use crate::backend::{Change, JobRow, ManageStatements, Matching, PurgeCursor, Purged, RequeuedRow, RunAt};
 use crate::schema::Schema;
 use crate::sql::{Id, Sql, bind};
 
@@ -117,13 +117,36 @@ const EDIT: &str = "
         AND ($6 IS NULL OR (kind = $9 AND unique_key IS $10))
 ";
 
-const OLD: &str = "
-    SELECT id, unique_key FROM leasehold_finished_jobs WHERE state = $1 AND finished_at <= $2 ORDER BY finished_at LIMIT $3
+/// What an unfinished batch counts, and what a job still waits for or reads, stays. Such rows may be many and old, so the
+/// next look begins behind them.
+const SEEN: &str = "
+    SELECT id, unique_key, finished_at,
+        (EXISTS (SELECT 1 FROM leasehold_batches AS b WHERE b.id = f.batch_id AND b.finished_at IS NULL)
+            OR EXISTS (SELECT 1 FROM leasehold_job_waits AS w JOIN leasehold_jobs AS j ON j.id = w.job_id WHERE w.on_job_id = f.id)
+        ) AS needed
+    FROM leasehold_finished_jobs AS f
+    WHERE state = $1 AND finished_at <= $2 AND (finished_at, id) > ($3, $4) ORDER BY finished_at, id LIMIT $5
 ";
 
 const PURGE_ERRORS: &str = "DELETE FROM leasehold_job_errors WHERE job_id IN (SELECT value FROM json_each($1))";
 
+const PURGE_RESULTS: &str = "DELETE FROM leasehold_job_results WHERE job_id IN (SELECT value FROM json_each($1))";
+
+const PURGE_PROGRESS: &str = "DELETE FROM leasehold_job_progress WHERE job_id IN (SELECT value FROM json_each($1))";
+
+const PURGE_WAITS: &str = "DELETE FROM leasehold_job_waits WHERE job_id IN (SELECT value FROM json_each($1))";
+
 const PURGE: &str = "DELETE FROM leasehold_finished_jobs WHERE id IN (SELECT value FROM json_each($1)) AND state = $2";
+
+#[derive(QueryableByName)]
+struct Seen {
+    #[diesel(embed)]
+    job: Moved,
+    #[diesel(sql_type = BigInt)]
+    finished_at: i64,
+    #[diesel(sql_type = Bool)]
+    needed: bool,
+}
 
 #[derive(QueryableByName)]
 struct Finished {
@@ -177,7 +200,7 @@ impl ManageStatements for SqliteConnection {
             }
             let copied = json(&moved.iter().map(|row| row.id).collect::<Vec<_>>())?;
             let deleted = Sql(schema.render(DELETE_CANCELLED), (bind::<Text, _>(copied),)).execute(conn)?;
-            complete_move(conn, schema, moved, deleted)
+            complete_move(conn, schema, moved, "cancelled", deleted)
         })
     }
 
@@ -231,18 +254,37 @@ impl ManageStatements for SqliteConnection {
         })
     }
 
-    fn purge(&mut self, schema: &Schema, state: &str, older_than_ms: i64, limit: i64) -> QueryResult<usize> {
+    fn purge(
+        &mut self,
+        schema: &Schema,
+        state: &str,
+        older_than_ms: i64,
+        after: PurgeCursor,
+        limit: i64,
+    ) -> QueryResult<Purged> {
         write(self, |conn, now| {
             let binds = (
                 bind::<Text, _>(state),
                 bind::<BigInt, _>(now.saturating_sub(older_than_ms)),
+                bind::<BigInt, _>(after.finished_at),
+                bind::<BigInt, _>(after.id),
                 bind::<BigInt, _>(limit),
             );
-            let old: Vec<Moved> = Sql(schema.render(OLD), binds).load(conn)?;
+            let seen: Vec<Seen> = Sql(schema.render(SEEN), binds).load(conn)?;
+            let (last, count) = (seen.last().map(|row| (row.finished_at, row.job.id)), seen.len());
+            let old: Vec<Moved> = seen.into_iter().filter(|row| !row.needed).map(|row| row.job).collect();
             let ids = json(&old.iter().map(|row| row.id).collect::<Vec<_>>())?;
-            Sql(schema.render(PURGE_ERRORS), (bind::<Text, _>(&ids),)).execute(conn)?;
-            super::settle::delete_keys(conn, schema, &old)?;
-            Sql(schema.render(PURGE), (bind::<Text, _>(&ids), bind::<Text, _>(state))).execute(conn)
+            for text in [PURGE_ERRORS, PURGE_RESULTS, PURGE_PROGRESS, PURGE_WAITS] {
+                Sql(schema.render(text), (bind::<Text, _>(&ids),)).execute(conn)?;
+            }
+            super::settle::delete_keys(conn, schema, &old, 0)?;
+            let purged = Sql(schema.render(PURGE), (bind::<Text, _>(&ids), bind::<Text, _>(state))).execute(conn)?;
+            Ok(Purged {
+                purged: i64::try_from(purged).unwrap_or(i64::MAX),
+                seen: i64::try_from(count).unwrap_or(i64::MAX),
+                finished_at: last.map(|(finished_at, _)| finished_at),
+                id: last.map(|(_, id)| id),
+            })
         })
     }
 }

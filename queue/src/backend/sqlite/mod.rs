@@ -7,6 +7,8 @@
 
 #[macro_use]
 mod schedule;
+mod admit;
+mod batches;
 mod claim;
 mod commit;
 mod connect;
@@ -15,6 +17,7 @@ mod expiry;
 mod fire;
 #[macro_use]
 mod inspect;
+mod keys;
 mod lease;
 mod manage;
 mod migrate;
@@ -24,6 +27,7 @@ mod settle;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod waits;
 mod workers;
 
 use std::fmt::Write as _;

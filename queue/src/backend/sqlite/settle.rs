@@ -6,6 +6,7 @@ use diesel::{QueryableByName, RunQueryDsl, SqliteConnection};
 
 use super::{fences_json, json, write};
 use crate::backend::{AttemptError, End, PutBack, SettleStatements};
+use crate::inspect::State;
 use crate::lease::Fence;
 use crate::schema::Schema;
 use crate::sql::{Id, Sql, bind};
@@ -32,7 +33,7 @@ const DELETE_FINISHED: &str = "
 
 const DELETE_KEYS: &str = "
     DELETE FROM leasehold_unique_keys WHERE key IN (SELECT value->>0 FROM json_each($1))
-        AND (key, job_id) IN (SELECT value->>0, value->>1 FROM json_each($1))
+        AND (key, job_id) IN (SELECT value->>0, value->>1 FROM json_each($1)) AND states & $2 = 0
 ";
 
 const PUT_BACK: &str = "
@@ -165,17 +166,18 @@ pub(super) fn move_to_finished(
         return Ok(Vec::new());
     }
     let deleted = Sql(schema.render(DELETE_FINISHED), (bind::<Text, _>(fences),)).execute(conn)?;
-    complete_move(conn, schema, moved, deleted)
+    complete_move(conn, schema, moved, ending.state, deleted)
 }
 
-/// A job must not be in both tables: the answer counts only if as many rows were deleted as were copied.
+/// Frees the keys that jobs do not keep in the state in which they ended. A job must not be in both tables: the answer counts only if as many rows were deleted as were copied.
 pub(super) fn complete_move(
     conn: &mut SqliteConnection,
     schema: &Schema,
     moved: Vec<Moved>,
+    state: &str,
     deleted: usize,
 ) -> QueryResult<Vec<i64>> {
-    delete_keys(conn, schema, &moved)?;
+    delete_keys(conn, schema, &moved, State::parse(state).bit())?;
     let mut ids: Vec<i64> = moved.into_iter().map(|row| row.id).collect();
     ids.sort_unstable();
     ids.dedup();
@@ -189,14 +191,15 @@ pub(super) fn complete_move(
     Ok(ids)
 }
 
-/// Frees the unique keys that these jobs have.
-pub(super) fn delete_keys(conn: &mut SqliteConnection, schema: &Schema, jobs: &[Moved]) -> QueryResult<()> {
+/// Frees the unique keys that these jobs have, but for those that are kept in the state with this bit; with 0, all.
+pub(super) fn delete_keys(conn: &mut SqliteConnection, schema: &Schema, jobs: &[Moved], bit: u8) -> QueryResult<()> {
     let keys: Vec<_> = jobs
         .iter()
         .filter_map(|row| Some((row.unique_key.as_ref()?, row.id)))
         .collect();
     if !keys.is_empty() {
-        Sql(schema.render(DELETE_KEYS), (bind::<Text, _>(json(&keys)?),)).execute(conn)?;
+        let binds = (bind::<Text, _>(json(&keys)?), bind::<BigInt, _>(i64::from(bit)));
+        Sql(schema.render(DELETE_KEYS), binds).execute(conn)?;
     }
     Ok(())
 }

@@ -73,6 +73,7 @@ fn new_job() -> NewJob {
         lease_ms: 60_000,
         idempotency_key: None,
         unique_key: None,
+        unique: crate::Unique::default(),
         expires_ms: None,
         limit_key: None,
         limit_rank: 0,
@@ -98,6 +99,8 @@ fn claim(conn: &mut SqliteConnection, limit: i64) -> Vec<Held> {
         lease_token,
         worker: Uuid::new_v4(),
         begun: true,
+        counted: &[],
+        oldest: false,
     };
     let rows = conn.claim(&Schema::default(), &request).unwrap();
     rows.iter().map(|row| Held::new(row, lease_token, None, sent)).collect()

@@ -20,4 +20,8 @@ enum Sync {
     Shard { shard: u32 },
 }
 
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "poll", unique(per_queue = true, states = "running, done", within = "0s", on_conflict = "ignore"))]
+struct Poll;
+
 fn main() {}

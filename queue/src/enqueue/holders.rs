@@ -1,0 +1,175 @@
+//! Who has a key, and whether that job still keeps it.
+//!
+//! A key that another transaction is about to commit is waited for, so a job is never dropped in favour of one that rolls
+//! back. A key whose holder has left the key's states is taken over: the statements that end a job free what they can,
+//! but what a job leaves in passing (it is claimed, say) is looked at here alone.
+
+use std::collections::{HashMap, HashSet};
+
+use diesel::result::QueryResult;
+
+use super::EnqueueError;
+use super::keys::outlives_its_job;
+use crate::backend::{Backend, KeyHolder, NewKey};
+use crate::inspect::State;
+use crate::schema::Schema;
+
+/// How often holders are looked at. Each further look means that another process took, freed or moved one of the keys
+/// between two statements of ours.
+const MAX_LOOKS: u32 = 100;
+
+/// The job that has a key.
+#[derive(Debug, Clone)]
+pub(super) struct Holder {
+    pub(super) job_id: i64,
+    /// What the key was first used for.
+    pub(super) fingerprint: String,
+    /// Its generation, if it is ready. It stays so until the transaction ends.
+    pub(super) ready: Option<i64>,
+}
+
+impl Holder {
+    /// A job that this transaction has written.
+    pub(super) fn fresh(key: &NewKey) -> Self {
+        Self {
+            job_id: key.job_id,
+            fingerprint: key.fingerprint.clone(),
+            ready: Some(0),
+        }
+    }
+}
+
+/// How a job stands to a key that it has.
+enum Standing {
+    /// It keeps the key; with its generation if it is ready.
+    Keeps(Option<i64>),
+    /// It is in none of the key's states, or gone.
+    Left,
+    /// It became ready between two looks.
+    Moves,
+}
+
+/// Takes the keys that are free; the holders of the others.
+pub(super) fn take_or_find<C: Backend>(
+    conn: &mut C,
+    schema: &Schema,
+    mut wanted: Vec<NewKey>,
+) -> Result<HashMap<String, Holder>, EnqueueError> {
+    let mut held = HashMap::new();
+    if wanted.is_empty() {
+        return Ok(held);
+    }
+    for _ in 0..MAX_LOOKS {
+        let taken: HashSet<String> = conn.take_keys(schema, &wanted)?.into_iter().collect();
+        wanted.retain(|key| !taken.contains(&key.key));
+        if wanted.is_empty() {
+            return Ok(held);
+        }
+        let missed: Vec<String> = wanted.iter().map(|key| key.key.clone()).collect();
+        conn.drop_expired_keys(schema, &missed)?;
+        let found = conn.key_holders(schema, &missed)?;
+        let left = judge(conn, schema, found, &mut held)?;
+        let over: Vec<(NewKey, i64)> = wanted
+            .iter()
+            .filter_map(|key| Some((key.clone(), *left.get(&key.key)?)))
+            .collect();
+        let taken: HashSet<String> = match over.is_empty() {
+            true => HashSet::new(),
+            false => conn.take_over_keys(schema, &over)?.into_iter().collect(),
+        };
+        wanted.retain(|key| !taken.contains(&key.key) && !held.contains_key(&key.key));
+        if wanted.is_empty() {
+            return Ok(held);
+        }
+    }
+    Err(EnqueueError::KeysContended)
+}
+
+/// Adds those to `held` whose job keeps the key; the others' keys, each with the job that has left it.
+fn judge<C: Backend>(
+    conn: &mut C,
+    schema: &Schema,
+    found: Vec<KeyHolder>,
+    held: &mut HashMap<String, Holder>,
+) -> QueryResult<HashMap<String, i64>> {
+    let ids: HashSet<i64> = found
+        .iter()
+        .filter(|holder| !outlives_its_job(&holder.key))
+        .map(|holder| holder.job_id)
+        .collect();
+    let jobs = look_at(conn, schema, ids)?;
+    let mut left = HashMap::new();
+    for holder in found {
+        let standing = match outlives_its_job(&holder.key) {
+            true => Standing::Keeps(None),
+            false => jobs.standing(&holder),
+        };
+        match standing {
+            Standing::Keeps(ready) => {
+                let KeyHolder {
+                    key,
+                    job_id,
+                    fingerprint,
+                    ..
+                } = holder;
+                held.insert(
+                    key,
+                    Holder {
+                        job_id,
+                        fingerprint,
+                        ready,
+                    },
+                );
+            }
+            Standing::Left => {
+                left.insert(holder.key, holder.job_id);
+            }
+            Standing::Moves => {}
+        }
+    }
+    Ok(left)
+}
+
+/// Jobs as they were found: the ready ones locked, the states of the others read after that.
+struct Looked {
+    ready: HashMap<i64, i64>,
+    others: HashMap<i64, State>,
+}
+
+fn look_at<C: Backend>(conn: &mut C, schema: &Schema, ids: HashSet<i64>) -> QueryResult<Looked> {
+    let mut ids: Vec<i64> = ids.into_iter().collect();
+    ids.sort_unstable();
+    let ready = match ids.is_empty() {
+        true => Vec::new(),
+        false => conn.lock_ready(schema, &ids)?,
+    };
+    let ready: HashMap<i64, i64> = ready.into_iter().map(|job| (job.id, job.generation)).collect();
+    ids.retain(|id| !ready.contains_key(id));
+    // A statement of its own: it sees what those were doing that the lock waited for.
+    let others = match ids.is_empty() {
+        true => Vec::new(),
+        false => conn.job_states(schema, &ids)?,
+    };
+    let others = others.into_iter().map(|job| (job.id, State::parse(&job.state)));
+    Ok(Looked {
+        ready,
+        others: others.collect(),
+    })
+}
+
+impl Looked {
+    fn standing(&self, holder: &KeyHolder) -> Standing {
+        let keeps_in = |state: State| holder.states & i16::from(state.bit()) != 0;
+        if let Some(generation) = self.ready.get(&holder.job_id) {
+            return match keeps_in(State::Ready) {
+                true => Standing::Keeps(Some(*generation)),
+                false => Standing::Left,
+            };
+        }
+        match self.others.get(&holder.job_id) {
+            Some(State::Ready) => Standing::Moves,
+            Some(state) if keeps_in(*state) => Standing::Keeps(None),
+            Some(_) | None => Standing::Left,
+        }
+    }
+}

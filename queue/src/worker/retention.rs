@@ -1,0 +1,70 @@
+//! Retention: finished jobs are removed after the time of their state, a chunk at a time.
+
+use std::time::{Duration, Instant};
+
+use super::Shared;
+use super::control::{Failure, spread};
+use super::maintenance::briefly;
+use crate::backend::{Backend, PurgeCursor};
+use crate::inspect::State;
+use crate::manage::{PURGE_CHUNK, next_purge};
+use crate::settle::millis;
+
+const EVERY: Duration = Duration::from_secs(10);
+
+/// What this process removes, and how far it has come.
+#[derive(Debug)]
+pub(super) struct Purges {
+    at: Instant,
+    /// In the order of [`Retention::limits`](crate::manage::Retention).
+    after: [PurgeCursor; 3],
+}
+
+impl Purges {
+    pub(super) fn new() -> Self {
+        Self {
+            at: Instant::now(),
+            after: [PurgeCursor::START; 3],
+        }
+    }
+
+    /// One chunk of each state, if it is time. A backlog goes on with the next turn of maintenance.
+    pub(super) fn run<C: Backend, A: Send + Sync + 'static>(&mut self, shared: &Shared<C, A>) {
+        if Instant::now() < self.at {
+            return;
+        }
+        let mut more = false;
+        for (after, (state, keep)) in self.after.iter_mut().zip(shared.retention.limits()) {
+            if let Some(keep) = keep {
+                more |= purge(shared, state, keep, after);
+            }
+        }
+        self.at = Instant::now() + if more { Duration::ZERO } else { spread(EVERY) };
+    }
+}
+
+/// One chunk; whether there may be more.
+fn purge<C: Backend, A>(shared: &Shared<C, A>, state: State, keep: Duration, after: &mut PurgeCursor) -> bool {
+    let from = *after;
+    *after = PurgeCursor::START;
+    let purged = briefly(shared, |conn| {
+        conn.purge(&shared.schema, state.as_str(), millis(keep), from, PURGE_CHUNK)
+    });
+    match purged {
+        Ok(rows) => {
+            if rows.purged > 0 {
+                log::debug!("purged {} {state} jobs", rows.purged);
+            }
+            if rows.seen < PURGE_CHUNK {
+                return false;
+            }
+            *after = next_purge(&rows).unwrap_or(PurgeCursor::START);
+            true
+        }
+        Err(Failure::Refused(error)) => {
+            log::error!("{state} jobs cannot be purged: {error}");
+            false
+        }
+        Err(Failure::Away) => false,
+    }
+}

@@ -1,0 +1,228 @@
+//! What a statement reads does not grow with what it has nothing to do with: 100,000 rows each that are ready, scheduled,
+//! blocked behind one key, of an unknown kind and of a newer version, both at the head of the order, and finished ones.
+//!
+//! The run by default has 100,000 completed rows; `LEASEHOLD_FULL_BOUNDS=1` makes it a million.
+
+use leasehold::__private::*;
+use leasehold::Schema;
+use leasehold_tests::{TestDb, conformance};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+#[derive(Serialize, Deserialize, leasehold::Job)]
+#[job(kind = "pair", concurrency(by = "tenant", max = 2))]
+struct Pair {
+    tenant: u64,
+}
+
+#[derive(Serialize, Deserialize, leasehold::Job)]
+#[job(kind = "line", serial(by = "tenant"), rate(by = "tenant", max = 10, per = "1h"))]
+struct Line {
+    tenant: u64,
+}
+
+/// Fills the tables with SQL.
+fn fill<Db: TestDb>(db: &mut Db) {
+    let (now, later, yes, no) = match Db::BACKEND {
+        "postgres" => ("now()", "now() + INTERVAL '1 day'", "true", "false"),
+        _ => ("1", "253402300799000", "1", "0"),
+    };
+    let many =
+        |count: u32| format!("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})");
+    let mut jobs = |count, kind: &str, version, priority, run_at, scheduled, blocked_by: &str, limit_key: &str| {
+        db.sql(&format!(
+            "{} INSERT INTO leasehold.jobs (queue, kind, version, payload, priority, run_at, scheduled, blocked_by, limit_key,
+                 created_at, max_attempts, lease_ms)
+             SELECT 'default', '{kind}', {version}, '{{}}', {priority}, {run_at}, {scheduled}, {blocked_by}, {limit_key},
+                 {now}, 5, 60000 FROM n",
+            many(count)
+        ));
+    };
+    jobs(100_000, "note", 1, 0, now, no, "NULL", "NULL");
+    jobs(100_000, "note", 1, 0, later, yes, "NULL", "NULL");
+    jobs(100_000, "unknown", 1, 100, now, no, "NULL", "NULL");
+    jobs(100_000, "note", 2, 100, now, no, "NULL", "NULL");
+    jobs(100_000, "pair", 1, 0, now, no, "'limit'", "'limit:one'");
+    jobs(10_000, "line", 1, 0, now, no, "'limit'", "'limit:' || i");
+    let full = std::env::var_os("LEASEHOLD_FULL_BOUNDS").is_some();
+    for (count, state) in [
+        (100_000, "discarded"),
+        (if full { 1_000_000 } else { 100_000 }, "completed"),
+    ] {
+        let first = if state == "discarded" { 10_000_000 } else { 20_000_000 };
+        db.sql(&format!(
+            "{} INSERT INTO leasehold.finished_jobs (id, queue, kind, version, payload, state, priority, run_at, attempt,
+                 max_attempts, generation, lease_ms, idempotency_key, created_at, finished_at)
+             SELECT {first} + i, 'default', 'note', 1, '{{}}', '{state}', 0, {now}, 1, 5, 1, 60000, '{state}' || i, {now}, {now}
+             FROM n",
+            many(count)
+        ));
+    }
+}
+
+/// A connection that can tell what its statements read.
+trait Bounded: Backend {
+    /// Runs `work`, undoes it, and fails if it read more than so many rows or pages.
+    fn assert_bounded(&mut self, what: &str, rows: i64, pages: i64, work: impl Fn(&mut Self));
+}
+
+#[cfg(feature = "postgres")]
+impl Bounded for diesel::PgConnection {
+    fn assert_bounded(&mut self, what: &str, rows: i64, pages: i64, work: impl Fn(&mut Self)) {
+        use diesel::prelude::*;
+        use diesel::sql_types::BigInt;
+
+        #[derive(QueryableByName)]
+        struct Read {
+            #[diesel(sql_type = BigInt)]
+            rows: i64,
+            #[diesel(sql_type = BigInt)]
+            pages: i64,
+        }
+        // Of this session since its last report, in all tables and indexes of the queue.
+        let counters = "SELECT sum(pg_stat_get_xact_tuples_returned(oid))::bigint AS rows,
+                sum(pg_stat_get_xact_blocks_fetched(oid))::bigint AS pages
+            FROM pg_class WHERE relnamespace = 'leasehold'::regnamespace";
+        let (before, after) = self.test_transaction::<_, diesel::result::Error, _>(|conn| {
+            let before: Read = diesel::sql_query(counters).get_result(conn)?;
+            work(conn);
+            Ok((before, diesel::sql_query(counters).get_result::<Read>(conn)?))
+        });
+        let read = Read {
+            rows: after.rows - before.rows,
+            pages: after.pages - before.pages,
+        };
+        assert!(
+            read.rows <= rows && read.pages <= pages,
+            "{what}: {} rows, {} pages",
+            read.rows,
+            read.pages
+        );
+    }
+}
+
+#[cfg(feature = "sqlite")]
+impl Bounded for diesel::SqliteConnection {
+    fn assert_bounded(&mut self, what: &str, _: i64, _: i64, work: impl Fn(&mut Self)) {
+        use std::sync::{Arc, Mutex};
+        use std::time::{Duration, Instant};
+
+        use diesel::connection::{Instrumentation, InstrumentationEvent};
+        use diesel::prelude::*;
+
+        #[derive(QueryableByName)]
+        struct Line {
+            #[diesel(sql_type = diesel::sql_types::Text)]
+            detail: String,
+        }
+        #[derive(Clone, Default)]
+        struct Texts(Arc<Mutex<Vec<String>>>);
+        impl Instrumentation for Texts {
+            fn on_connection_event(&mut self, event: InstrumentationEvent<'_>) {
+                if let InstrumentationEvent::StartQuery { query, .. } = event {
+                    let text = query.to_string();
+                    let text = text.split(" -- binds").next().unwrap_or_default().trim().to_owned();
+                    self.0.lock().unwrap().push(text);
+                }
+            }
+        }
+        let texts = Texts::default();
+        self.set_instrumentation(texts.clone());
+        let quickest = (0..5)
+            .map(|_| {
+                self.test_transaction::<_, diesel::result::Error, _>(|conn| {
+                    let begun = Instant::now();
+                    work(conn);
+                    Ok(begun.elapsed())
+                })
+            })
+            .min()
+            .unwrap();
+        self.set_instrumentation(Texts::default());
+        // Ten times what it takes on a slow machine; a walk through 100,000 rows takes longer on a fast one.
+        assert!(quickest < Duration::from_millis(60), "{what}: {quickest:?}");
+        let texts = texts.0.lock().unwrap().clone();
+        let mut looked = 0;
+        for text in texts.iter().filter(|text| text.contains("leasehold_")) {
+            looked += 1;
+            let plan: Vec<Line> = diesel::sql_query(format!("EXPLAIN QUERY PLAN {text}"))
+                .load(self)
+                .unwrap();
+            for Line { detail } in &plan {
+                let of_jobs = ["leasehold_jobs", "leasehold_finished_jobs", "j", "job", "a"]
+                    .iter()
+                    .any(|name| *detail == format!("SCAN {name}") || detail.starts_with(&format!("SCAN {name} ")));
+                // Held rows are few.
+                assert!(
+                    !of_jobs || detail.contains("leasehold_jobs_held"),
+                    "{what}: {detail}\n{text}"
+                );
+            }
+        }
+        assert!(looked > 0, "{what}: {texts:?}");
+    }
+}
+
+fn served(kind: &str) -> Served {
+    Served {
+        queue: "default".to_owned(),
+        kind: kind.to_owned(),
+        version: 1,
+    }
+}
+
+conformance! {
+    fn what_a_claim_reads_does_not_grow_with_what_it_does_not_take(db: &mut Db) {
+        leasehold::migrate(&mut db.connect()).unwrap();
+        let schema = Schema::default();
+        // A plan made while the tables were empty must do for full ones.
+        let mut early: Connection = Connect::connect(&db.url(), &ConnectionSettings::default()).unwrap();
+        let serves = [served("note"), served("pair"), served("line")];
+        let request = |oldest| ClaimRequest {
+            serves: &serves,
+            limit: 50,
+            lease_token: Uuid::new_v4(),
+            worker: Uuid::new_v4(),
+            begun: true,
+            counted: &[],
+            oldest,
+        };
+        assert!(early.claim(&schema, &request(false)).unwrap().is_empty());
+        fill(db);
+        let late = Connect::connect(&db.url(), &ConnectionSettings::default()).unwrap();
+        for (name, mut conn) in [("a plan of empty tables", early), ("a plan of full tables", late)] {
+            for oldest in [false, true] {
+                // Fifty rows, which are also written: their index entries, and each index's path to its leaves.
+                conn.assert_bounded(&format!("{name}: claim, oldest: {oldest}"), 500, 3000, |conn| {
+                    assert_eq!(conn.claim(&schema, &request(oldest)).unwrap().len(), 50);
+                });
+            }
+            conn.assert_bounded(&format!("{name}: promote"), 100, 200, |conn| {
+                assert_eq!(conn.promote(&schema, &serves, 1000).unwrap(), 0);
+            });
+            conn.assert_bounded(&format!("{name}: sweep"), 100, 200, |conn| {
+                assert!(conn.sweep(&schema, 500).unwrap().is_empty());
+            });
+            // The cold path counts up to a thousand of each.
+            conn.assert_bounded(&format!("{name}: waiting"), 12_000, 12_000, |conn| {
+                assert_eq!(conn.waiting(&schema, &serves, 1000).unwrap().ready, 1000);
+            });
+            conn.assert_bounded(&format!("{name}: blocked kinds"), 20, 100, |conn| {
+                assert_eq!(conn.blocked_kinds(&schema, &["line", "note", "pair"]).unwrap(), ["line", "pair"]);
+            });
+            // One key with 100,000 rows; and of 10,000 keys as many as one look takes.
+            conn.assert_bounded(&format!("{name}: room of one key"), 20, 100, |conn| {
+                let rooms = conn.room(&schema, &limit_of::<Pair>(), Keys::After("", 256)).unwrap();
+                assert_eq!((rooms.len(), rooms[0].room), (1, 2));
+                assert_eq!(conn.admit(&schema, "pair", &rooms).unwrap(), 2);
+            });
+            conn.assert_bounded(&format!("{name}: room of many keys"), 2000, 8000, |conn| {
+                assert_eq!(conn.room(&schema, &limit_of::<Line>(), Keys::After("", 256)).unwrap().len(), 256);
+            });
+            conn.assert_bounded(&format!("{name}: room of a key that was freed"), 20, 100, |conn| {
+                let keys = ["limit:777".to_owned()];
+                assert_eq!(conn.room(&schema, &limit_of::<Line>(), Keys::These(&keys)).unwrap().len(), 1);
+            });
+        }
+    }
+}
