@@ -85,6 +85,8 @@ fn claim(real: &mut Database, worker: usize, jobs: &[usize], answered: bool) {
         lease_token,
         worker: real.processes[worker],
         begun: true,
+        counted: &[],
+        oldest: false,
     };
     let rows = real.conn.claim(&Schema::default(), &request).unwrap();
     if !answered {
