@@ -77,7 +77,7 @@ impl Limit {
 
     /// A job's place among those that wait for the same limit.
     pub(crate) fn rank(&self, priority: i16) -> i16 {
-        if self.serial { 0 } else { priority }
+        if self.serial || self.is_none() { 0 } else { priority }
     }
 
     /// As the statements take it.

@@ -14,16 +14,16 @@ pub use crate::lease::{Fence, Verdict};
 #[cfg(feature = "postgres")]
 pub use crate::worker::listener::listen;
 
-/// What a row says about a fence that matched nothing; `None` when the job is still its worker's.
-#[must_use]
-pub fn refusal(fence: &Fence, row: Option<&Ownership>) -> Option<Refusal> {
-    Refusal::of(fence, row)
-}
-
 /// The limits of a job type, as the statements take them.
 #[must_use]
 pub fn limit_of<J: crate::Job>() -> KindLimit {
     J::LIMIT.of_kind(J::KIND)
+}
+
+/// What a row says about a fence that matched nothing; `None` when the job is still its worker's.
+#[must_use]
+pub fn refusal(fence: &Fence, row: Option<&Ownership>) -> Option<Refusal> {
+    Refusal::of(fence, row)
 }
 
 /// A field of a unique key.

@@ -162,8 +162,11 @@ conformance!(
             of(limited),
             of(both)
         ));
-        let (_, counts) = drain(&mut conn, |_, lease| lease.finish());
-        assert_eq!(counts.completed, 1);
+        let fence = claim_notes(&mut conn)[0];
+        conn.finish(&default_schema(), &[fence]).unwrap();
+        let waiting = [of(later), of(limited), of(both)];
+        let let_go = conn.unblock(&default_schema(), &waiting.map(|id| (id, 0))).unwrap();
+        assert_eq!(let_go, waiting);
         let mut kept = |id| {
             db.text(&format!(
                 "SELECT CAST(scheduled AS integer) || coalesce(blocked_by, '-') FROM leasehold.jobs WHERE id = {id}"

@@ -11,6 +11,8 @@ use diesel::prelude::*;
 use diesel::sql_types::BigInt;
 use leasehold::__private::{ClaimRequest, ConnectionSettings, Served};
 use leasehold::batch::{self, BatchError};
+use leasehold::inspect::Filter;
+use leasehold::manage::{self, Cancel};
 use leasehold::{
     Backend, Batch, EnqueueOptions, Handler, Job, JobError, LeaseGuard, Outcome, Running, Schema, Worker, Workflow,
     testing,
@@ -355,5 +357,60 @@ conformance!(
         );
         assert_eq!(db.integer("SELECT count(*) FROM effects"), STEPS);
         assert_eq!(db.integer("SELECT count(DISTINCT n) FROM effects"), STEPS);
+    }
+);
+
+conformance!(
+    /// The check's first look finds no open job; the add commits before the check has locked the batch.
+    fn an_add_at_the_moment_of_the_check_keeps_the_batch_open(db: &mut Db) {
+        prepare(db);
+        let (url, until) = (db.url(), Instant::now() + how_long());
+        let (added, finished) = (AtomicU64::new(0), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                let (batches, given) = std::sync::mpsc::sync_channel::<i64>(0);
+                scope.spawn(|| {
+                    let mut conn = connect::<Connection>(&url);
+                    for id in given {
+                        // About when the check comes, which is soon.
+                        let late = fastrand::u64(0..50);
+                        std::thread::sleep(Duration::from_micros(late * late));
+                        match batch::add(&mut conn, id, &Grow { depth: 0 }) {
+                            Ok(_) => _ = added.fetch_add(1, Ordering::Relaxed),
+                            Err(BatchError::Finished { .. }) => _ = finished.fetch_add(1, Ordering::Relaxed),
+                            Err(error) => panic!("{error:?}"),
+                        }
+                    }
+                });
+                scope.spawn(|| {
+                    let batches = batches;
+                    let mut conn = connect::<Connection>(&url);
+                    // It has nothing to run: it looks, as maintenance does.
+                    let looks = testing::Runner::<Connection, _>::new(()).register::<Done>();
+                    while Instant::now() < until {
+                        let id = Batch::new("raced")
+                            .add(&Grow { depth: 0 })
+                            .enqueue(&mut conn)
+                            .unwrap()
+                            .id;
+                        manage::cancel_all(
+                            &mut conn,
+                            &Schema::default(),
+                            &Filter::new().batch(id),
+                            Cancel::Hard,
+                            "ends",
+                        )
+                        .unwrap();
+                        if batches.send(id).is_err() {
+                            return;
+                        }
+                        looks.run_one(&mut conn).unwrap();
+                    }
+                });
+            }
+        });
+        let lost = "SELECT count(*) FROM leasehold.jobs WHERE batch_id IN (SELECT id FROM leasehold.batches WHERE finished_at IS NOT NULL)";
+        assert_eq!(db.integer(lost), 0, "{added:?} added, {finished:?} refused");
+        assert!(added.into_inner() + finished.into_inner() > 0);
     }
 );

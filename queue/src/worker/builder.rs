@@ -199,33 +199,6 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
         self
     }
 
-    /// Lets no more than so many of the worker's threads run jobs of this queue at the same time; at least one. The other
-    /// threads are always left to the other queues, and such a queue is not prefetched beyond that number. Each queue
-    /// with a number of its own is claimed by itself, and which is claimed first goes round, so that none is always
-    /// last.
-    ///
-    /// ```
-    /// # include!("../doctest_setup.rs");
-    /// use leasehold::{EnqueueOptions, Worker};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let (url, mut conn) = doctest_database();
-    /// let to_mail = EnqueueOptions::new().queue("mail");
-    /// Greet { name: "you".to_owned() }.enqueue_with(&mut conn, &to_mail)?;
-    /// let worker = Worker::<SqliteConnection, _>::new(url, ()).threads(8).queues(["default", "mail"]);
-    /// let summary = worker.queue_threads("mail", 2).register::<Greet>().run_until_empty()?;
-    /// assert_eq!(summary.counts.completed, 1);
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn queue_threads(mut self, queue: impl Into<String>, threads: usize) -> Self {
-        let queue = queue.into();
-        self.queue_threads.retain(|(other, _)| *other != queue);
-        self.queue_threads.push((queue, threads.max(1)));
-        self
-    }
-
     /// The handlers' connections: a pool of the application's own, of one connection or more. By default a pool is
     /// made that opens as many as there are threads, and more only for threads that replace stuck ones. Control connections are outside of it in any case. Its connections are used as
     /// they are: on SQLite give them a `busy_timeout`, `journal_mode = WAL` and `synchronous = FULL`.
