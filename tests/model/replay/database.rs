@@ -39,6 +39,8 @@ pub(super) struct Database {
     leases: HashMap<(usize, usize), Fence>,
     /// Commits under way, each in its session.
     pub(super) sent: HashMap<(usize, usize), PgConnection>,
+    /// Sessions that have nothing to do.
+    pub(super) idle: Vec<PgConnection>,
 }
 
 /// A row as it is, wherever it is.
@@ -95,12 +97,14 @@ impl Database {
             claiming: vec![None; processes.len()],
             leases: HashMap::new(),
             sent: HashMap::new(),
+            idle: Vec::new(),
         }
     }
 
     /// Another connection of the queue's own.
-    pub(super) fn another(&self) -> PgConnection {
-        PgConnection::connect(&self.db.url(), &ConnectionSettings::default()).unwrap()
+    pub(super) fn session(&mut self) -> PgConnection {
+        let another = || PgConnection::connect(&self.db.url(), &ConnectionSettings::default()).unwrap();
+        self.idle.pop().unwrap_or_else(another)
     }
 
     pub(super) fn leases(&self) -> impl Iterator<Item = &Fence> {

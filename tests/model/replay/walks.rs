@@ -18,29 +18,31 @@ fn next(seed: &mut u64) -> usize {
     usize::try_from(*seed >> 33).unwrap_or_default()
 }
 
-/// What the walk does next: every other time a write that its fence will refuse, where there is one.
-fn choose(replay: &Replay, random: &mut u64) -> Option<Action> {
+/// What may be tried next: the commits that will be refused, and all.
+fn choices(replay: &Replay) -> (Vec<Action>, Vec<Action>) {
     let mut actions = Vec::new();
     attempts(&replay.protocol, &replay.model, &mut actions);
-    let changes = |action: &Action| step(&replay.protocol, &replay.model, *action) != replay.model;
-    let refused: Vec<Action> = actions.iter().copied().filter(|action| !changes(action)).collect();
-    let actions = if refused.is_empty() || next(random) % 2 == 0 {
-        actions
-    } else {
-        refused
+    let is_refused = |action: &Action| {
+        matches!(action, Action::Commit(..)) && step(&replay.protocol, &replay.model, *action) == replay.model
     };
-    (!actions.is_empty()).then(|| actions[next(random) % actions.len()])
+    let refused = actions.iter().copied().filter(is_refused).collect();
+    (refused, actions)
 }
 
-/// How often a worker was told that the database forgot its claim, on a walk of so many steps.
+/// Every worker whose lease is stale tries to commit before each step. How often one was told that the database forgot its
+/// claim.
 fn walk(seed: u64, protocol: Protocol) -> usize {
     let mut replay = Replay::new(protocol);
     let (mut random, mut losses) = (seed, 0);
     for _ in 0..STEPS {
-        let Some(action) = choose(&replay, &mut random) else {
+        let (refused, actions) = choices(&replay);
+        for action in refused {
+            losses += usize::from(replay.take(action) == Some(Answer::DurabilityLoss));
+        }
+        if actions.is_empty() {
             break;
-        };
-        losses += usize::from(replay.take(action) == Some(Answer::DurabilityLoss));
+        }
+        replay.take(actions[next(&mut random) % actions.len()]);
     }
     losses
 }
