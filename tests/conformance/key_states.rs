@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::inspect::{self, State};
-use leasehold::manage::{self, Cancel};
+use leasehold::manage::{self, Cancel, Edit, EditError};
 use leasehold::testing::Runner;
 use leasehold::{EnqueueOptions, Enqueued, Handler, Job, Unique};
 
@@ -189,3 +189,25 @@ conformance!(
         assert_eq!(PerQueue::UNIQUE, Unique::new().per_queue());
     }
 );
+
+conformance!(
+    fn an_edit_knows_the_key_of_the_queue_that_the_job_is_in(db: &mut Db) {
+        let mut conn = migrated(db);
+        let schema = default_schema();
+        for queue in ["default", "elsewhere"] {
+            let options = EnqueueOptions::new().queue(queue);
+            let id = PerQueue::new("a", "first")
+                .enqueue_with(&mut conn, &options)
+                .unwrap()
+                .id();
+            let edit = Edit::new().payload(&PerQueue::new("a", "second")).unwrap();
+            assert_eq!(manage::edit(&mut conn, &schema, id, 0, &edit).unwrap(), 1, "{queue}");
+            let other = Edit::new().payload(&PerQueue::new("b", "second")).unwrap();
+            let refused = manage::edit(&mut conn, &schema, id, 1, &other).unwrap_err();
+            assert!(matches!(refused, EditError::Identity { .. }), "{queue}: {refused}");
+            let missing = manage::edit(&mut conn, &schema, 4711, 1, &other).unwrap_err();
+            assert!(matches!(missing, EditError::Missing { id: 4711 }), "{queue}: {missing}");
+        }
+    }
+);
+
