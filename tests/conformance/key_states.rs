@@ -191,6 +191,34 @@ conformance!(
 );
 
 conformance!(
+    fn a_job_too_old_to_run_is_no_reason_to_drop_a_new_one(db: &mut Db) {
+        let mut conn = migrated(db);
+        let late = EnqueueOptions::new().expires(Duration::ZERO);
+        let old = Plain::new("a", "old").enqueue_with(&mut conn, &late).unwrap().id();
+        let new = Plain::new("a", "new").enqueue(&mut conn).unwrap();
+        assert!(new.is_new());
+        // Where the payload would be replaced, that of a job which runs no more does not count as replaced.
+        let replaced = Replaced::new("a", "old").enqueue_with(&mut conn, &late).unwrap().id();
+        assert!(Replaced::new("a", "new").enqueue(&mut conn).unwrap().is_new());
+        // As one that has been discarded, it keeps the key if that is said.
+        let kept = Failed::new("a", "old").enqueue_with(&mut conn, &late).unwrap().id();
+        assert_eq!(
+            Failed::new("a", "new").enqueue(&mut conn).unwrap(),
+            Enqueued::Existing { id: kept }
+        );
+        // Their end leaves the keys with those that have them now.
+        let discarded = conn.discard_expired(&default_schema(), 10).unwrap();
+        let mut ids: Vec<i64> = discarded.iter().map(|job| job.id).collect();
+        ids.sort_unstable();
+        assert_eq!(ids, [old, replaced, kept]);
+        assert_eq!(
+            Plain::new("a", "newer").enqueue(&mut conn).unwrap(),
+            Enqueued::Existing { id: new.id() }
+        );
+    }
+);
+
+conformance!(
     fn an_edit_knows_the_key_of_the_queue_that_the_job_is_in(db: &mut Db) {
         let mut conn = migrated(db);
         let schema = default_schema();
