@@ -239,3 +239,33 @@ conformance!(
     }
 );
 
+conformance!(
+    /// It runs in the thread that sweeps, too.
+    #[skip(
+        sqlite,
+        "one writer at a time: whoever is about to take a key has the whole database"
+    )]
+    fn a_purge_waits_for_nobody_who_is_about_to_take_a_key(db: &mut Db) {
+        let (mut conn, mut other) = (migrated(db), db.connect());
+        Hourly::new("a", "").enqueue(&mut conn).unwrap();
+        assert!(Runner::new(()).register::<Hourly>().run_one(&mut conn).unwrap());
+        db.set_time("leasehold.unique_keys", "expires_at", -1, "true");
+        let next = other
+            .transaction(|tx| {
+                let next = Hourly::new("a", "").enqueue(tx).unwrap();
+                conn.batch_execute("SET statement_timeout = '20s'").unwrap();
+                assert_eq!(
+                    manage::purge(&mut conn, &default_schema(), State::Completed, Duration::ZERO).unwrap(),
+                    1
+                );
+                diesel::QueryResult::Ok(next)
+            })
+            .unwrap();
+        assert!(next.is_new());
+        assert_eq!(
+            Hourly::new("a", "").enqueue(&mut conn).unwrap(),
+            Enqueued::Existing { id: next.id() }
+        );
+    }
+);
+

@@ -165,12 +165,15 @@ const PURGE: &str = "
     progress AS (DELETE FROM leasehold.job_progress WHERE job_id = ANY (ARRAY(SELECT id FROM old))),
     waits AS (DELETE FROM leasehold.job_waits WHERE job_id = ANY (ARRAY(SELECT id FROM old))),
     freed AS (
-        DELETE FROM leasehold.unique_keys
-        WHERE key = ANY (ARRAY(SELECT unique_key FROM old WHERE unique_key IS NOT NULL)) AND job_id = ANY (ARRAY(SELECT id FROM old))
+        DELETE FROM leasehold.unique_keys WHERE key = ANY (ARRAY(
+            SELECT k.key FROM leasehold.unique_keys AS k
+            WHERE k.key = ANY (ARRAY(SELECT unique_key FROM old WHERE unique_key IS NOT NULL)) AND k.job_id = ANY (ARRAY(SELECT id FROM old))
+            FOR NO KEY UPDATE SKIP LOCKED
+        ))
     ),
     purged AS (DELETE FROM leasehold.finished_jobs WHERE id = ANY (ARRAY(SELECT id FROM old)) RETURNING id)
     SELECT (SELECT pg_catalog.count(*) FROM purged) AS purged, (SELECT pg_catalog.count(*) FROM seen) AS seen,
-        pg_catalog.floor(extract(epoch FROM last.finished_at) * 1000000)::bigint AS finished_at, last.id
+        pg_catalog.round(extract(epoch FROM last.finished_at) * 1000000)::bigint AS finished_at, last.id
     FROM (SELECT 1) AS one LEFT JOIN (SELECT finished_at, id FROM seen ORDER BY finished_at DESC, id DESC LIMIT 1) AS last ON true
 ";
 
