@@ -240,6 +240,29 @@ conformance!(
 );
 
 conformance!(
+    fn a_requeued_job_keeps_its_key_for_no_longer_than_its_period(db: &mut Db) {
+        let mut conn = migrated(db);
+        let schema = default_schema();
+        let hour = EnqueueOptions::new().unique_within(HOUR);
+        let id = Failed::new("a", "discard").enqueue_with(&mut conn, &hour).unwrap().id();
+        for _ in 0..2 {
+            assert!(Runner::new(()).register::<Failed>().run_one(&mut conn).unwrap());
+            let left = from_now(db, "leasehold.unique_keys", "expires_at", &format!("job_id = {id}"));
+            assert!(is_about(left, HOUR));
+            assert!(!Failed::new("a", "").enqueue(&mut conn).unwrap().is_new());
+            manage::requeue(&mut conn, &schema, id).unwrap();
+        }
+        // After that period a requeue takes it as if it were new, until the job ends.
+        assert!(Runner::new(()).register::<Failed>().run_one(&mut conn).unwrap());
+        db.set_time("leasehold.unique_keys", "expires_at", -1, "true");
+        manage::requeue(&mut conn, &schema, id).unwrap();
+        assert!(!Failed::new("a", "").enqueue(&mut conn).unwrap().is_new());
+        assert!(Runner::new(()).register::<Failed>().run_one(&mut conn).unwrap());
+        assert!(Failed::new("a", "").enqueue(&mut conn).unwrap().is_new());
+    }
+);
+
+conformance!(
     /// It runs in the thread that sweeps, too.
     #[skip(
         sqlite,
@@ -269,3 +292,34 @@ conformance!(
     }
 );
 
+conformance!(
+    fn a_requeued_job_keeps_its_key_in_the_states_that_its_enqueue_said(db: &mut Db) {
+        let mut conn = migrated(db);
+        let schema = default_schema();
+        let mut requeued = |conn: &mut Connection, id| {
+            manage::requeue(conn, &schema, id).unwrap();
+            db.text(&format!(
+                "SELECT CAST(states AS text) FROM leasehold.unique_keys WHERE job_id = {id}"
+            ))
+        };
+        let id = Plain::new("a", "discard").enqueue(&mut conn).unwrap().id();
+        assert!(Runner::new(()).register::<Plain>().run_one(&mut conn).unwrap());
+        assert_eq!(requeued(&mut conn, id).as_deref(), Some("3"));
+        claim_one(&mut conn, "plain");
+        assert!(!Plain::new("a", "next").enqueue(&mut conn).unwrap().is_new());
+
+        // The newest payload always runs: beside the old one, when that cannot be changed any more.
+        let id = Replaced::new("a", "discard").enqueue(&mut conn).unwrap().id();
+        assert!(Runner::new(()).register::<Replaced>().run_one(&mut conn).unwrap());
+        assert_eq!(requeued(&mut conn, id).as_deref(), Some("1"));
+        claim_one(&mut conn, "replaced");
+        assert!(Replaced::new("a", "newest").enqueue(&mut conn).unwrap().is_new());
+
+        // Of completed ones the period is known no more.
+        let id = Hourly::new("a", "discard").enqueue(&mut conn).unwrap().id();
+        assert!(Runner::new(()).register::<Hourly>().run_one(&mut conn).unwrap());
+        assert_eq!(requeued(&mut conn, id).as_deref(), Some("3"));
+        claim_one(&mut conn, "hourly");
+        assert!(!Hourly::new("a", "next").enqueue(&mut conn).unwrap().is_new());
+    }
+);
