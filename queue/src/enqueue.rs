@@ -236,16 +236,17 @@ fn insert_all<C: Backend>(
     options: &EnqueueOptions,
     written: &mut Vec<i64>,
 ) -> Result<Vec<Enqueued>, EnqueueError> {
-    let keyed = has_keys(rows);
-    let mut all: Vec<Enqueued> = Vec::with_capacity(rows.len());
+    let mut ids = Vec::with_capacity(rows.len());
     for chunk in rows.chunks(CHUNK) {
-        let ids = conn.insert(&options.schema, chunk)?;
-        written.extend(&ids);
-        match keyed {
-            true => all.extend(take_keys(conn, options, chunk, &ids)?),
-            false => all.extend(ids.into_iter().map(|id| Enqueued::New { id })),
-        }
+        let inserted = conn.insert(&options.schema, chunk)?;
+        written.extend(&inserted);
+        ids.extend(inserted);
     }
+    // All keys at once, for they are taken in one order.
+    let all: Vec<Enqueued> = match has_keys(rows) {
+        true => take_keys(conn, options, rows, &ids)?,
+        false => ids.into_iter().map(|id| Enqueued::New { id }).collect(),
+    };
     for (row, _) in rows.iter().zip(&all).filter(|(_, answer)| answer.is_new()) {
         crate::metrics::enqueued(&row.queue, &row.kind);
     }

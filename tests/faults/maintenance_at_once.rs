@@ -57,12 +57,11 @@ fn parts<C: Backend>() -> [Part<C>; 9] {
     [
         ("enqueue", |conn, turn| {
             let options = EnqueueOptions::new().lease(Duration::from_millis(1));
-            for n in 0..ACCOUNTS / 2 {
-                let account = (turn * 7 + n * 11) % ACCOUNTS;
-                match (Bill { account }).enqueue_with(conn, &options) {
-                    Err(leasehold::EnqueueError::Database(error)) => return Err(error),
-                    enqueued => drop(enqueued.unwrap()),
-                }
+            let accounts = (0..ACCOUNTS / 2).map(|n| (turn * 7 + n * 11) % ACCOUNTS);
+            let bills: Vec<Bill> = accounts.map(|account| Bill { account }).collect();
+            match Bill::enqueue_all(&bills, conn, &options) {
+                Err(leasehold::EnqueueError::Database(error)) => return Err(error),
+                enqueued => drop(enqueued.unwrap()),
             }
             Ok(1)
         }),

@@ -6,6 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use diesel::connection::{AnsiTransactionManager, TransactionManager};
 use diesel::result::QueryResult;
 
 use super::EnqueueError;
@@ -49,40 +50,98 @@ enum Standing {
     Moves,
 }
 
+/// What one look at all keys came to.
+enum Look {
+    /// Each is taken or held.
+    Done(HashMap<String, Holder>),
+    /// Another process took, freed or moved one of them meanwhile.
+    Moved,
+    /// One had expired, and is not there any more.
+    Expired,
+}
+
 /// Takes the keys that are free; the holders of the others.
+///
+/// All enqueues take keys in one order, so that they cannot wait for each other in a circle. A further look would take a
+/// lower key while it has higher ones: it begins with none, for the look before is undone.
 pub(super) fn take_or_find<C: Backend>(
     conn: &mut C,
     schema: &Schema,
     mut wanted: Vec<NewKey>,
 ) -> Result<HashMap<String, Holder>, EnqueueError> {
-    let mut held = HashMap::new();
     if wanted.is_empty() {
-        return Ok(held);
+        return Ok(HashMap::new());
     }
+    wanted.sort_unstable_by(|one, other| one.key.cmp(&other.key));
+    let mut expired = false;
     for _ in 0..MAX_LOOKS {
-        let taken: HashSet<String> = conn.take_keys(schema, &wanted)?.into_iter().collect();
-        wanted.retain(|key| !taken.contains(&key.key));
-        if wanted.is_empty() {
-            return Ok(held);
-        }
-        let missed: Vec<String> = wanted.iter().map(|key| key.key.clone()).collect();
-        conn.drop_expired_keys(schema, &missed)?;
-        let found = conn.key_holders(schema, &missed)?;
-        let left = judge(conn, schema, found, &mut held)?;
-        let over: Vec<(NewKey, i64)> = wanted
-            .iter()
-            .filter_map(|key| Some((key.clone(), *left.get(&key.key)?)))
-            .collect();
-        let taken: HashSet<String> = match over.is_empty() {
-            true => HashSet::new(),
-            false => conn.take_over_keys(schema, &over)?.into_iter().collect(),
+        let look = match &wanted[..] {
+            // Nothing is had while another is waited for. An expired one goes for good.
+            [_] => look(conn, schema, &wanted, expired)?,
+            _ => undone_unless_done(conn, |conn| look(conn, schema, &wanted, expired))?,
         };
-        wanted.retain(|key| !taken.contains(&key.key) && !held.contains_key(&key.key));
-        if wanted.is_empty() {
-            return Ok(held);
+        match look {
+            Look::Done(held) => return Ok(held),
+            Look::Moved => {}
+            Look::Expired => expired = true,
         }
     }
     Err(EnqueueError::KeysContended)
+}
+
+/// Runs a look in a savepoint of the transaction that is open. What it took is free again unless it is done.
+fn undone_unless_done<C: Backend>(conn: &mut C, look: impl FnOnce(&mut C) -> QueryResult<Look>) -> QueryResult<Look> {
+    AnsiTransactionManager::begin_transaction(conn)?;
+    let looked = look(conn);
+    match looked {
+        Ok(Look::Done(_)) => AnsiTransactionManager::commit_transaction(conn)?,
+        _ => AnsiTransactionManager::rollback_transaction(conn)?,
+    }
+    looked
+}
+
+/// One look at keys in their order. `expired`: some may have expired, so each is dropped right before it is taken.
+fn look<C: Backend>(conn: &mut C, schema: &Schema, wanted: &[NewKey], expired: bool) -> QueryResult<Look> {
+    let taken: HashSet<String> = match expired {
+        true => take_one_by_one(conn, schema, wanted)?,
+        false => conn.take_keys(schema, wanted)?.into_iter().collect(),
+    };
+    let missed: Vec<String> = wanted
+        .iter()
+        .filter(|key| !taken.contains(&key.key))
+        .map(|key| key.key.clone())
+        .collect();
+    if missed.is_empty() {
+        return Ok(Look::Done(HashMap::new()));
+    }
+    if !expired && conn.drop_expired_keys(schema, &missed)? > 0 {
+        return Ok(Look::Expired);
+    }
+    let mut held = HashMap::new();
+    let found = conn.key_holders(schema, &missed)?;
+    let left = judge(conn, schema, found, &mut held)?;
+    let over: Vec<(NewKey, i64)> = wanted
+        .iter()
+        .filter_map(|key| Some((key.clone(), *left.get(&key.key)?)))
+        .collect();
+    let taken_over: HashSet<String> = match over.is_empty() {
+        true => HashSet::new(),
+        false => conn.take_over_keys(schema, &over)?.into_iter().collect(),
+    };
+    let settled = |key: &String| taken_over.contains(key) || held.contains_key(key);
+    Ok(match missed.iter().all(settled) {
+        true => Look::Done(held),
+        false => Look::Moved,
+    })
+}
+
+fn take_one_by_one<C: Backend>(conn: &mut C, schema: &Schema, wanted: &[NewKey]) -> QueryResult<HashSet<String>> {
+    let mut taken = HashSet::new();
+    for key in wanted {
+        conn.drop_expired_keys(schema, std::slice::from_ref(&key.key))?;
+        taken.extend(conn.take_keys(schema, std::slice::from_ref(key))?);
+    }
+    Ok(taken)
 }
 
 /// Adds those to `held` whose job keeps the key; the others' keys, each with the job that has left it.
