@@ -14,9 +14,10 @@ use crate::settle::millis;
 
 mod holders;
 mod keys;
+pub(crate) use keys::stored_unique_key;
 #[cfg(feature = "sqlite")]
 pub(crate) use keys::{fingerprint, stored_idempotency_key};
-use keys::{stored_limit_key, stored_unique_key, take_keys};
+use keys::{stored_limit_key, take_keys};
 
 mod many;
 pub(crate) use many::Jobs;

@@ -40,6 +40,8 @@ CREATE TABLE leasehold.jobs (
     cancel_requested_at timestamptz,
     idempotency_key     text NOT NULL DEFAULT pg_catalog.gen_random_uuid()::text CHECK (pg_catalog.octet_length(idempotency_key) BETWEEN 1 AND 255),
     unique_key          text,
+    -- The states in which it keeps its unique key (unique_keys.states), for when it is requeued and takes the key again.
+    unique_states       smallint NOT NULL DEFAULT 3 CHECK (unique_states BETWEEN 1 AND 31),
     created_at          timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
     CHECK (state <> 'running' OR (worker IS NOT NULL AND lease_token IS NOT NULL AND lease_until IS NOT NULL)),
     CHECK (state = 'running' OR worker IS NULL),
@@ -84,6 +86,7 @@ CREATE TABLE leasehold.finished_jobs (
     lease_ms        bigint NOT NULL,
     idempotency_key text NOT NULL,
     unique_key      text,
+    unique_states   smallint NOT NULL DEFAULT 3,
     limit_key       text,
     limit_rank      smallint NOT NULL DEFAULT 0,
     batch_id        bigint,

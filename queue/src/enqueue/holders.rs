@@ -11,7 +11,7 @@ use diesel::result::QueryResult;
 
 use super::EnqueueError;
 use super::keys::outlives_its_job;
-use crate::backend::{Backend, KeyHolder, NewKey};
+use crate::backend::{Backend, KeyHolder, LockedReady, NewKey};
 use crate::inspect::State;
 use crate::schema::Schema;
 
@@ -191,7 +191,7 @@ fn judge<C: Backend>(
 
 /// Jobs as they were found: the ready ones locked, the states of the others read after that.
 struct Looked {
-    ready: HashMap<i64, i64>,
+    ready: HashMap<i64, LockedReady>,
     others: HashMap<i64, State>,
 }
 
@@ -202,7 +202,7 @@ fn look_at<C: Backend>(conn: &mut C, schema: &Schema, ids: HashSet<i64>) -> Quer
         true => Vec::new(),
         false => conn.lock_ready(schema, &ids)?,
     };
-    let ready: HashMap<i64, i64> = ready.into_iter().map(|job| (job.id, job.generation)).collect();
+    let ready: HashMap<i64, LockedReady> = ready.into_iter().map(|job| (job.id, job)).collect();
     ids.retain(|id| !ready.contains_key(id));
     // A statement of its own: it sees what those were doing that the lock waited for.
     let others = match ids.is_empty() {
@@ -219,9 +219,14 @@ fn look_at<C: Backend>(conn: &mut C, schema: &Schema, ids: HashSet<i64>) -> Quer
 impl Looked {
     fn standing(&self, holder: &KeyHolder) -> Standing {
         let keeps_in = |state: State| holder.states & i16::from(state.bit()) != 0;
-        if let Some(generation) = self.ready.get(&holder.job_id) {
+        if let Some(job) = self.ready.get(&holder.job_id) {
             return match keeps_in(State::Ready) {
-                true => Standing::Keeps(Some(*generation)),
+                // As good as discarded: a new job is not dropped in favour of one that will not run.
+                _ if job.expired => match keeps_in(State::Discarded) {
+                    true => Standing::Keeps(None),
+                    false => Standing::Left,
+                },
+                true => Standing::Keeps(Some(job.generation)),
                 false => Standing::Left,
             };
         }

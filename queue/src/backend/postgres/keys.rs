@@ -32,7 +32,8 @@ const KEY_HOLDERS: &str = "SELECT key, job_id, fingerprint, states FROM leasehol
 // The ready ones alone. A lock on a running one would hold up its completion, and with it those of its whole group, for
 // as long as the caller's transaction lasts.
 const LOCK_READY: &str = "
-    SELECT id, generation FROM leasehold.jobs WHERE id = ANY ($1) AND state = 'ready' ORDER BY id FOR NO KEY UPDATE
+    SELECT id, generation, coalesce(expires_at <= pg_catalog.clock_timestamp(), false) AS expired
+    FROM leasehold.jobs WHERE id = ANY ($1) AND state = 'ready' ORDER BY id FOR NO KEY UPDATE
 ";
 
 const JOB_STATES: &str = "

@@ -79,7 +79,8 @@ const CANCEL: &str = concat!(
 );
 
 // The key of a job that another one has taken since stays with that one, and so does the job among the finished ones: it
-// harms itself alone. Of two with one key the elder is first.
+// harms itself alone. Of two with one key the elder is first. A key that it still has stays as it is, its period among that; one
+// that it takes anew goes with its end, for its period has begun with its enqueue.
 const REQUEUE: &str = "
     WITH old AS MATERIALIZED (
         SELECT * FROM leasehold.finished_jobs
@@ -87,15 +88,17 @@ const REQUEUE: &str = "
         ORDER BY id FOR NO KEY UPDATE
     ),
     wanted AS MATERIALIZED (
-        SELECT DISTINCT ON (unique_key) unique_key, id,
+        SELECT DISTINCT ON (unique_key) unique_key, id, unique_states & 3 AS states,
             pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(kind || pg_catalog.chr(10) || payload::pg_catalog.text, 'UTF8')), 'hex') AS fingerprint
         FROM old WHERE unique_key IS NOT NULL ORDER BY unique_key, id
     ),
     keyed AS (
-        INSERT INTO leasehold.unique_keys AS k (key, job_id, fingerprint)
-        SELECT unique_key, id, fingerprint FROM wanted ORDER BY unique_key
+        INSERT INTO leasehold.unique_keys AS k (key, job_id, fingerprint, states)
+        SELECT unique_key, id, fingerprint, states FROM wanted ORDER BY unique_key
         ON CONFLICT (key) DO UPDATE SET
-            job_id = excluded.job_id, fingerprint = excluded.fingerprint, states = k.states | excluded.states, expires_at = NULL
+            job_id = excluded.job_id, fingerprint = excluded.fingerprint,
+            states = CASE WHEN k.expires_at <= pg_catalog.clock_timestamp() THEN excluded.states ELSE k.states END,
+            expires_at = CASE WHEN k.expires_at > pg_catalog.clock_timestamp() THEN k.expires_at END
             WHERE k.job_id = excluded.job_id OR k.expires_at <= pg_catalog.clock_timestamp()
         RETURNING job_id
     ),
@@ -107,9 +110,9 @@ const REQUEUE: &str = "
     ),
     ready AS (
         INSERT INTO leasehold.jobs (id, queue, kind, version, payload, priority, max_attempts, generation, lease_token, lease_ms,
-            idempotency_key, unique_key, limit_key, limit_rank, blocked_by, batch_id, created_at)
+            idempotency_key, unique_key, unique_states, limit_key, limit_rank, blocked_by, batch_id, created_at)
         SELECT id, queue, kind, version, payload, priority, max_attempts, generation + 1, lease_token, lease_ms,
-            idempotency_key, unique_key, limit_key, limit_rank, CASE WHEN limit_key IS NOT NULL THEN 'limit' END, batch_id,
+            idempotency_key, unique_key, unique_states, limit_key, limit_rank, CASE WHEN limit_key IS NOT NULL THEN 'limit' END, batch_id,
             created_at
         FROM back ORDER BY id
         RETURNING id, queue
@@ -165,12 +168,15 @@ const PURGE: &str = "
     progress AS (DELETE FROM leasehold.job_progress WHERE job_id = ANY (ARRAY(SELECT id FROM old))),
     waits AS (DELETE FROM leasehold.job_waits WHERE job_id = ANY (ARRAY(SELECT id FROM old))),
     freed AS (
-        DELETE FROM leasehold.unique_keys
-        WHERE key = ANY (ARRAY(SELECT unique_key FROM old WHERE unique_key IS NOT NULL)) AND job_id = ANY (ARRAY(SELECT id FROM old))
+        DELETE FROM leasehold.unique_keys WHERE key = ANY (ARRAY(
+            SELECT k.key FROM leasehold.unique_keys AS k
+            WHERE k.key = ANY (ARRAY(SELECT unique_key FROM old WHERE unique_key IS NOT NULL)) AND k.job_id = ANY (ARRAY(SELECT id FROM old))
+            FOR NO KEY UPDATE SKIP LOCKED
+        ))
     ),
     purged AS (DELETE FROM leasehold.finished_jobs WHERE id = ANY (ARRAY(SELECT id FROM old)) RETURNING id)
     SELECT (SELECT pg_catalog.count(*) FROM purged) AS purged, (SELECT pg_catalog.count(*) FROM seen) AS seen,
-        pg_catalog.floor(extract(epoch FROM last.finished_at) * 1000000)::bigint AS finished_at, last.id
+        pg_catalog.round(extract(epoch FROM last.finished_at) * 1000000)::bigint AS finished_at, last.id
     FROM (SELECT 1) AS one LEFT JOIN (SELECT finished_at, id FROM seen ORDER BY finished_at DESC, id DESC LIMIT 1) AS last ON true
 ";
 

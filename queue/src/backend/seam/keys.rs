@@ -2,7 +2,7 @@
 
 use diesel::QueryableByName;
 use diesel::result::QueryResult;
-use diesel::sql_types::{BigInt, SmallInt, Text};
+use diesel::sql_types::{BigInt, Bool, SmallInt, Text};
 
 use super::RunAt;
 use crate::schema::Schema;
@@ -40,6 +40,9 @@ pub struct LockedReady {
     pub id: i64,
     #[diesel(sql_type = BigInt)]
     pub generation: i64,
+    /// It is too old to run, and will be discarded.
+    #[diesel(sql_type = Bool)]
+    pub expired: bool,
 }
 
 /// The state that a job is in.

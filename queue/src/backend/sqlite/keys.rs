@@ -29,7 +29,8 @@ const KEY_HOLDERS: &str = "
 
 /// The enqueue has written already, so nobody else can: there is nothing to lock.
 const LOCK_READY: &str = "
-    SELECT id, generation FROM leasehold_jobs WHERE id IN (SELECT value FROM json_each($1)) AND state = 'ready' ORDER BY id
+    SELECT id, generation, coalesce(expires_at <= $2, 0) AS expired
+    FROM leasehold_jobs WHERE id IN (SELECT value FROM json_each($1)) AND state = 'ready' ORDER BY id
 ";
 
 const JOB_STATES: &str = "
@@ -95,7 +96,8 @@ impl KeyStatements for SqliteConnection {
     }
 
     fn lock_ready(&mut self, schema: &Schema, ids: &[i64]) -> QueryResult<Vec<LockedReady>> {
-        Sql(schema.render(LOCK_READY), (bind::<Text, _>(json(ids)?),)).load(self)
+        let binds = (bind::<Text, _>(json(ids)?), bind::<BigInt, _>(now_ms()));
+        Sql(schema.render(LOCK_READY), binds).load(self)
     }
 
     fn job_states(&mut self, schema: &Schema, ids: &[i64]) -> QueryResult<Vec<JobState>> {
