@@ -12,7 +12,7 @@ const TAKE_KEYS: &str = "
     INSERT INTO leasehold.unique_keys (key, job_id, fingerprint, states, expires_at)
     SELECT key, job_id, fingerprint, states, pg_catalog.clock_timestamp() + keep_ms * INTERVAL '1 millisecond'
     FROM unnest($1, $2, $3, $4, $5) AS given (key, job_id, fingerprint, states, keep_ms)
-    ORDER BY key
+    ORDER BY key COLLATE pg_catalog.\"C\"
     ON CONFLICT (key) DO NOTHING
     RETURNING key
 ";
