@@ -81,6 +81,7 @@ const CANCEL: &str = concat!(
 // The key of a job that another one has taken since stays with that one, and so does the job among the finished ones: it
 // harms itself alone. Of two with one key the elder is first. A key that it still has stays as it is, its period among that; one
 // that it takes anew goes with its end, for its period has begun with its enqueue.
+// Keys are taken as enqueues take them: first all that nobody has, in their order, and only then those that are there.
 const REQUEUE: &str = "
     WITH old AS MATERIALIZED (
         SELECT * FROM leasehold.finished_jobs
@@ -93,19 +94,31 @@ const REQUEUE: &str = "
         FROM old WHERE unique_key IS NOT NULL ORDER BY unique_key, id
     ),
     keyed AS (
-        INSERT INTO leasehold.unique_keys AS k (key, job_id, fingerprint, states)
+        INSERT INTO leasehold.unique_keys (key, job_id, fingerprint, states)
         SELECT unique_key, id, fingerprint, states FROM wanted ORDER BY unique_key COLLATE pg_catalog.\"C\"
-        ON CONFLICT (key) DO UPDATE SET
-            job_id = excluded.job_id, fingerprint = excluded.fingerprint,
-            states = CASE WHEN k.expires_at <= pg_catalog.clock_timestamp() THEN excluded.states ELSE k.states END,
-            expires_at = CASE WHEN k.expires_at > pg_catalog.clock_timestamp() THEN k.expires_at END
-            WHERE k.job_id = excluded.job_id OR k.expires_at <= pg_catalog.clock_timestamp()
+        ON CONFLICT (key) DO NOTHING
         RETURNING job_id
+    ),
+    locked AS MATERIALIZED (
+        SELECT k.key FROM leasehold.unique_keys AS k
+        WHERE (SELECT pg_catalog.count(*) FROM keyed) >= 0 AND k.key = ANY (ARRAY(SELECT unique_key FROM wanted))
+        ORDER BY k.key FOR NO KEY UPDATE
+    ),
+    again AS (
+        UPDATE leasehold.unique_keys AS k SET
+            job_id = w.id, fingerprint = w.fingerprint,
+            states = CASE WHEN k.expires_at <= pg_catalog.clock_timestamp() THEN w.states ELSE k.states END,
+            expires_at = CASE WHEN k.expires_at > pg_catalog.clock_timestamp() THEN k.expires_at END
+        FROM wanted AS w
+        WHERE k.key = ANY (ARRAY(SELECT key FROM locked)) AND k.key = w.unique_key
+          AND (k.job_id = w.id OR k.expires_at <= pg_catalog.clock_timestamp())
+        RETURNING k.job_id
     ),
     back AS (
         DELETE FROM leasehold.finished_jobs AS f USING old AS o
         WHERE f.id = ANY (ARRAY(SELECT id FROM old)) AND f.id = o.id AND f.generation = o.generation
-          AND (o.unique_key IS NULL OR o.id = ANY (ARRAY(SELECT job_id FROM keyed)))
+          AND (o.unique_key IS NULL
+            OR o.id = ANY (ARRAY(SELECT job_id FROM keyed UNION ALL SELECT job_id FROM again)))
         RETURNING f.*
     ),
     ready AS (
