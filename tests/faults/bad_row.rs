@@ -1,5 +1,7 @@
 //! One row that the database will not let go, among others.
 
+use std::time::Duration;
+
 use leasehold::{Batch, Job, JobError, Schema, Workflow, batch};
 
 use crate::probe::*;
@@ -79,7 +81,7 @@ conformance!(
         let second = workflow.add(&probe("yes")).after(first);
         let kept = workflow.enqueue(&mut conn).unwrap().id_of(second);
         db.sql(&format!("INSERT INTO notes VALUES ({kept})"));
-        let worker = worker(db, |_, _| Err(JobError::discard("no")));
+        let worker = worker(db, |_, _| Err(JobError::discard("no"))).patience(Duration::from_millis(50));
         assert_eq!(worker.run_until_empty().unwrap().counts.discarded, 1);
         assert_eq!(standing(db, kept), "ready");
     }
