@@ -21,6 +21,7 @@ use keys::{stored_limit_key, take_keys};
 
 mod many;
 pub(crate) use many::Jobs;
+use many::chunks;
 
 mod options;
 pub use options::EnqueueOptions;
@@ -28,9 +29,6 @@ pub use options::EnqueueOptions;
 mod payload;
 use payload::check_payload;
 pub(crate) use payload::{MAX_PAYLOAD_BYTES, MAX_PAYLOAD_DEPTH, Unstorable, check_json};
-
-/// Jobs in one statement.
-const CHUNK: usize = 1000;
 
 /// The answer to an enqueue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -195,7 +193,7 @@ fn insert_alone<C: Backend>(
     conn: &mut C,
     options: &EnqueueOptions,
 ) -> Result<Vec<Enqueued>, EnqueueError> {
-    if !has_keys(rows) && rows.len() <= CHUNK {
+    if !has_keys(rows) && chunks(rows).nth(1).is_none() {
         return insert_all(rows, conn, options, &mut Vec::new());
     }
     conn.begin_write()?;
@@ -237,7 +235,7 @@ fn insert_all<C: Backend>(
     written: &mut Vec<i64>,
 ) -> Result<Vec<Enqueued>, EnqueueError> {
     let mut ids = Vec::with_capacity(rows.len());
-    for chunk in rows.chunks(CHUNK) {
+    for chunk in chunks(rows) {
         let inserted = conn.insert(&options.schema, chunk)?;
         written.extend(&inserted);
         ids.extend(inserted);

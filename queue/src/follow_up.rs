@@ -9,6 +9,8 @@
 //! *new* statement looks for open jobs. One statement would look as of before the lock, and miss what was added meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
+use std::time::{Duration, Instant};
 
 use diesel::result::{Error, QueryResult};
 
@@ -22,6 +24,8 @@ use crate::transaction::atomically;
 const CHUNK: i64 = 500;
 /// Batches in one look of maintenance.
 const BATCHES: i64 = 200;
+/// How long a statement that was refused for many may take for each: there may be more to look at.
+const ONE_BY_ONE: Duration = Duration::from_secs(1);
 
 /// Jobs that ended, by what may follow from that.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -76,7 +80,10 @@ pub(crate) struct Followed {
 
 /// Where steps run, each as a whole: a test's connection, or one that a thread of the runtime lends.
 pub(crate) trait Steps<C: Backend> {
-    type Error;
+    type Error: Display;
+
+    /// Whether only this step failed, and others may succeed.
+    fn is_refused(error: &Self::Error) -> bool;
 
     fn step<T>(&mut self, work: impl FnOnce(&mut C) -> QueryResult<T>) -> Result<T, Self::Error>;
 }
@@ -86,6 +93,11 @@ pub(crate) struct Direct<'a, C>(pub(crate) &'a mut C);
 
 impl<C: Backend> Steps<C> for Direct<'_, C> {
     type Error = Error;
+
+    /// The caller's transaction may have come to its end with it.
+    fn is_refused(_: &Error) -> bool {
+        false
+    }
 
     fn step<T>(&mut self, work: impl FnOnce(&mut C) -> QueryResult<T>) -> QueryResult<T> {
         work(self.0)
@@ -127,7 +139,8 @@ pub(crate) fn follow<C: Backend, S: Steps<C>>(
     failed.map_or(Ok(()), Err)
 }
 
-/// Lets go those that wait for nothing more, and cancels those for which that will not come.
+/// Lets go those that wait for nothing more, and cancels those for which that will not come. Maintenance comes back to those
+/// for which the database refuses it.
 fn let_go<C: Backend, S: Steps<C>>(
     steps: &mut S,
     schema: &Schema,
@@ -141,7 +154,8 @@ fn let_go<C: Backend, S: Steps<C>>(
         .map(|row| (row.id, row.generation))
         .collect();
     if !free.is_empty() {
-        followed.changed |= !steps.step(|conn| conn.unblock(schema, &free))?.is_empty();
+        let unblocked = one_by_one(steps, &free, |conn, jobs| conn.unblock(schema, jobs))?;
+        followed.changed |= !unblocked.is_empty();
     }
     let mut failed: BTreeMap<i64, Vec<WaitingRow>> = BTreeMap::new();
     for row in waiting {
@@ -152,7 +166,7 @@ fn let_go<C: Backend, S: Steps<C>>(
     for (failed_on, rows) in failed {
         let reason = format!("job {failed_on}, for which it waited, did not complete");
         let ids: Vec<i64> = rows.iter().map(|row| row.id).collect();
-        let cancelled = steps.step(|conn| conn.cancel(schema, &ids, false, &reason))?;
+        let cancelled = one_by_one(steps, &ids, |conn, ids| conn.cancel(schema, ids, false, &reason))?;
         for row in rows.into_iter().filter(|row| cancelled.contains(&row.id)) {
             ended.awaited.insert(row.id);
             ended.batches.extend(row.batch_id);
@@ -161,6 +175,33 @@ fn let_go<C: Backend, S: Steps<C>>(
         }
     }
     Ok(())
+}
+
+/// Changes jobs in one statement, and one by one when the database refuses that: one row is to blame (an application's
+/// foreign key keeps it from ending, say), and must not keep all the others waiting. The ids of those that were changed.
+fn one_by_one<C: Backend, S: Steps<C>, T>(
+    steps: &mut S,
+    jobs: &[T],
+    mut change: impl FnMut(&mut C, &[T]) -> QueryResult<Vec<i64>>,
+) -> Result<Vec<i64>, S::Error> {
+    match steps.step(|conn| change(conn, jobs)) {
+        Err(error) if S::is_refused(&error) => {}
+        done => return done,
+    }
+    let (begun, mut changed) = (Instant::now(), Vec::new());
+    for job in jobs {
+        match steps.step(|conn| change(conn, std::slice::from_ref(job))) {
+            Ok(ids) => changed.extend(ids),
+            Err(error) if S::is_refused(&error) => {
+                log::error!("a job that waited for others cannot be changed: {error}");
+            }
+            Err(error) => return Err(error),
+        }
+        if begun.elapsed() > ONE_BY_ONE {
+            break;
+        }
+    }
+    Ok(changed)
 }
 
 /// How a batch was found.

@@ -488,3 +488,54 @@ conformance!(
         assert_eq!(look(&mut conn, open).counts.total(), 1);
     }
 );
+
+conformance!(
+    fn a_job_that_is_requeued_after_its_batch_changes_no_count(db: &mut Db) {
+        let mut conn = migrated(db);
+        let schema = default_schema();
+        let id = enqueued(&mut conn, 2);
+        let (_, counts) = drain(&mut conn, |note, lease| match note.text.as_str() {
+            "0" => Err(JobError::discard("no")),
+            _ => lease.finish(),
+        });
+        assert_eq!(counts.discarded, 1);
+        let finished = look(&mut conn, id);
+        assert!(finished.is_finished() && finished.counts.total() == 2, "{finished:?}");
+        let job = db.integer("SELECT id FROM leasehold.finished_jobs WHERE state = 'discarded'");
+        manage::requeue(&mut conn, &schema, job).unwrap();
+        assert_eq!(look(&mut conn, id), finished);
+        let (called, counts) = drain(&mut conn, |_, lease| lease.finish());
+        assert_eq!((called.len(), counts.completed), (0, 1));
+        assert_eq!(look(&mut conn, id), finished);
+    }
+);
+
+conformance!(
+    /// The canceller's transaction sees the jobs as they were before another one was added.
+    #[skip(sqlite, "a transaction that has read an older state cannot write there")]
+    fn a_cancel_that_sees_an_older_state_finishes_no_batch_that_has_grown(db: &mut Db) {
+        let mut conn = migrated(db);
+        let schema = default_schema();
+        let id = enqueued(&mut conn, 1);
+        let mut other = db.connect();
+        other
+            .transaction(|tx| {
+                tx.batch_execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")?;
+                assert_eq!(look(tx, id).counts.ready, 1);
+                batch::add(&mut conn, &default_schema(), id, &note("more")).unwrap();
+                assert_eq!(batch::cancel(tx, &schema, id, Cancel::Hard, "no").unwrap(), 1);
+                Ok::<_, diesel::result::Error>(())
+            })
+            .unwrap();
+        let now = look(&mut conn, id);
+        assert!(!now.is_finished() && now.cancelled_at.is_some(), "{now:?}");
+        let (called, _) = drain(&mut conn, |_, lease| lease.finish());
+        let [(what, seen)] = &called[..] else {
+            panic!("{called:?}")
+        };
+        assert_eq!(
+            (what.as_str(), seen.counts.total(), seen.counts.completed),
+            ("done", 2, 1)
+        );
+    }
+);

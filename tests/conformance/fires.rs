@@ -468,3 +468,28 @@ conformance!(
         });
     }
 );
+
+conformance!(
+    /// One transaction holds up the heartbeat no longer, and no statement is larger than the database takes.
+    fn large_jobs_of_missed_fire_times_are_fired_a_few_at_a_time(db: &mut Db) {
+        let mut conn = migrated(db);
+        let large = note("x".repeat(1_000_000));
+        let every_second = Schedule::new("large", "* * * * * *").job(&large);
+        put(&mut conn, &every_second.missed(Missed::RunAll { at_most: 40 }));
+        move_next(db, "large", -600_000);
+        let first = fire(&mut conn);
+        assert!((1..=16).contains(&first.len()), "{}", first.len());
+        let (mut at, mut all): (Vec<u64>, _) = (first.iter().map(|fired| fired.1).collect(), first.len());
+        while all < 40 {
+            let more = fire(&mut conn);
+            assert!((1..=16).contains(&more.len()), "{}", more.len());
+            all += more.len();
+            at.extend(more.iter().map(|fired| fired.1));
+        }
+        // The newest ones of the first look, without a hole.
+        assert!(at.windows(2).all(|two| two[1] == two[0] + 1), "{at:?}");
+        let last = found(&mut conn, "large").last_at.unwrap();
+        let last = last.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+        assert_eq!(at.last(), Some(&last));
+    }
+);

@@ -1,6 +1,8 @@
 //! One row that the database will not let go, among others.
 
-use leasehold::Job;
+use std::time::Duration;
+
+use leasehold::{Batch, Job, JobError, Schema, Workflow, batch};
 
 use crate::probe::*;
 
@@ -40,6 +42,48 @@ conformance!(
         // As soon as it may end, it does.
         db.sql("DELETE FROM notes");
         eventually(SOON, "it is discarded", || running.counts().discarded == 1);
+    }
+);
+
+conformance!(
+    fn a_waiting_job_that_the_database_keeps_from_ending_does_not_stop_what_follows_for_the_others(db: &mut Db) {
+        let mut conn = migrated(db);
+        db.sql("CREATE TABLE notes (job_id bigint REFERENCES leasehold.jobs (id))");
+        let mut waiting = Vec::new();
+        for _ in 0..3 {
+            let workflow = Workflow::new();
+            let first = workflow.add(&probe("no"));
+            let second = workflow.add(&probe("yes")).after(first);
+            waiting.push(workflow.enqueue(&mut conn).unwrap().id_of(second));
+        }
+        db.sql(&format!("INSERT INTO notes VALUES ({})", waiting[1]));
+        let running = worker(db, |job, lease| match job.text.as_str() {
+            "no" => Err(JobError::discard("no")),
+            _ => lease.finish(),
+        });
+        let running = running.start().unwrap();
+        for id in [waiting[0], waiting[2]] {
+            eventually(SOON, "it is cancelled", || standing(db, id).starts_with("cancelled"));
+        }
+        let batch = Batch::new("beside").add(&probe("yes")).on_done(&probe("yes"));
+        let id = batch.enqueue(&mut conn).unwrap().id;
+        batch::wait_for(&mut conn, &Schema::default(), id, SOON, |_| {}).unwrap();
+        assert_eq!(standing(db, waiting[1]), "ready");
+        // As soon as it may end, it does.
+        db.sql("DELETE FROM notes");
+        eventually(SOON, "it is cancelled, too", || {
+            standing(db, waiting[1]).starts_with("cancelled")
+        });
+        // One that cannot be let go keeps no program from ending.
+        drop(running);
+        let workflow = Workflow::new();
+        let first = workflow.add(&probe("no"));
+        let second = workflow.add(&probe("yes")).after(first);
+        let kept = workflow.enqueue(&mut conn).unwrap().id_of(second);
+        db.sql(&format!("INSERT INTO notes VALUES ({kept})"));
+        let worker = worker(db, |_, _| Err(JobError::discard("no"))).patience(Duration::from_millis(50));
+        assert_eq!(worker.run_until_empty().unwrap().counts.discarded, 1);
+        assert_eq!(standing(db, kept), "ready");
     }
 );
 

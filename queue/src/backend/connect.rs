@@ -29,6 +29,11 @@ pub trait Connect: Sized {
     /// upgrades later fails when another one wrote in between.
     fn begin_write(&mut self) -> QueryResult<()>;
 
+    /// Whether the next statement, also in the transaction that is open, sees what others have committed before it.
+    fn sees_commits(&mut self) -> QueryResult<bool> {
+        Ok(true)
+    }
+
     /// Runs what may wait for a table's lock only for a moment: the heartbeat uses the same connection.
     fn briefly<T>(
         &mut self,

@@ -21,6 +21,9 @@ const ON_TIME_MS: i64 = 60_000;
 /// Jobs in one transaction, about: no other statement of maintenance shall wait long.
 const ENOUGH: usize = 1000;
 
+/// As well, in bytes of payload.
+const ENOUGH_BYTES: usize = 16 * 1024 * 1024;
+
 /// One fire of a schedule, as events show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -54,6 +57,8 @@ impl fmt::Display for FireInfo<'_> {
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     pub(crate) fired: Vec<Fired>,
+    /// Whether a schedule has more fire times that are due.
+    pub(crate) more: bool,
     /// Schedules that this program cannot read: a newer program wrote them.
     pub(crate) unreadable: Vec<(ScheduleRevision, ScheduleError)>,
 }
@@ -118,18 +123,20 @@ fn fire_locked<C: Backend>(
     limit: i64,
 ) -> QueryResult<Batch> {
     let mut batch = Batch::default();
-    let (mut jobs, mut steps) = (Vec::new(), Vec::new());
+    let (mut jobs, mut steps, mut bytes) = (Vec::new(), Vec::new(), 0);
     for row in conn.due_schedules(schema, &after.name, limit)? {
         after.name.clone_from(&row.definition.name);
         after.revision = row.revision;
         match due(&row) {
             Ok(due) => {
+                bytes += due.jobs.len() * row.definition.payload.len();
+                batch.more |= due.step.next_at_ms <= row.now_ms;
                 jobs.extend(due.jobs);
                 steps.push(due.step);
             }
             Err(error) => batch.unreadable.push((after.clone(), error)),
         }
-        if jobs.len() >= ENOUGH {
+        if jobs.len() >= ENOUGH || bytes >= ENOUGH_BYTES {
             break;
         }
     }
@@ -187,8 +194,15 @@ fn due(row: &ScheduleRow) -> Result<Due, ScheduleError> {
         text: definition.cron.clone(),
         source: super::CronError::Never,
     };
-    let next_at_ms = times.after(row.now_ms).ok_or_else(never)?;
-    let (fires, last) = fire_times(&times, missed, row.next_at_ms, row.now_ms);
+    let mut next_at_ms = times.after(row.now_ms).ok_or_else(never)?;
+    let (mut fires, mut last) = fire_times(&times, missed, row.next_at_ms, row.now_ms);
+    // The rest is as if it came due later.
+    let enough = (ENOUGH_BYTES / definition.payload.len().max(1)).max(1);
+    if let Some(rest) = fires.get(enough) {
+        next_at_ms = *rest;
+        fires.truncate(enough);
+        last = fires.last().copied().unwrap_or(last);
+    }
     let job = |fire_at_ms: i64| {
         let fire = Fire {
             schedule: definition.name.clone(),

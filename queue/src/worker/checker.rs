@@ -96,6 +96,10 @@ struct Lent<'a, C: Backend, A> {
 impl<C: Backend, A> Steps<C> for Lent<'_, C, A> {
     type Error = Failure;
 
+    fn is_refused(error: &Failure) -> bool {
+        matches!(error, Failure::Refused(_))
+    }
+
     fn step<T>(&mut self, work: impl FnOnce(&mut C) -> QueryResult<T>) -> Result<T, Failure> {
         self.steps += 1;
         if self.steps.is_multiple_of(STEPS_IN_A_ROW) {

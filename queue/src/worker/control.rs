@@ -24,11 +24,13 @@ pub(crate) struct Control<C: Backend> {
 }
 
 /// A statement that did not succeed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// There is no connection, or it broke: whether the statement took effect is unknown.
+    #[error("the database is away")]
     Away,
     /// The server refused the statement; the connection lives.
+    #[error("{0}")]
     Refused(Error),
 }
 

@@ -40,10 +40,14 @@ impl Schedules {
     /// is to blame: it must not keep the others from firing.
     fn fire_all<C: Backend, A: Send + Sync + 'static>(&mut self, shared: &Shared<C, A>) -> bool {
         let (begun, mut after, mut limit) = (Instant::now(), ScheduleRevision::default(), LIMIT);
+        let mut more = false;
         loop {
             let mut at = after.clone();
             match briefly(shared, |conn| fire_batch(conn, &shared.schema, &mut at, limit)) {
-                Ok(batch) => self.tell(shared, batch),
+                Ok(batch) => {
+                    more |= batch.more;
+                    self.tell(shared, batch);
+                }
                 Err(Failure::Away) => return false,
                 // Nothing could be read.
                 Err(Failure::Refused(_)) if at == after => return false,
@@ -58,7 +62,7 @@ impl Schedules {
                 }
             }
             if at == after {
-                return false;
+                return more;
             }
             after = at;
             if begun.elapsed() > AT_A_TIME {

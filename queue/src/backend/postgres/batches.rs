@@ -46,14 +46,16 @@ const BATCH_OF_CALLBACK: &str = concat!(
     LIMIT 1"
 );
 
-// Finished jobs may be purged once their batch has finished, so it kept their numbers.
+// Finished jobs may be purged once their batch has finished, so it kept their numbers. One that runs again by
+// hand is not its business any more.
 const BATCH_COUNTS: &str = "
     WITH open AS (
         SELECT pg_catalog.count(*) FILTER (WHERE state = 'ready' AND NOT scheduled AND blocked_by IS NULL) AS ready,
             pg_catalog.count(*) FILTER (WHERE scheduled) AS scheduled,
             pg_catalog.count(*) FILTER (WHERE blocked_by IS NOT NULL) AS blocked,
             pg_catalog.count(*) FILTER (WHERE state = 'running') AS running
-        FROM leasehold.jobs WHERE batch_id = $1
+        FROM leasehold.jobs
+        WHERE batch_id = $1 AND (SELECT finished_at FROM leasehold.batches WHERE id = $1) IS NULL
     )
     SELECT open.*, coalesce(b.completed, (
             SELECT pg_catalog.count(*) FROM leasehold.finished_jobs WHERE batch_id = $1 AND state = 'completed'

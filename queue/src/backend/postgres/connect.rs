@@ -4,7 +4,7 @@ use std::time::Duration;
 use crossbeam_channel::Receiver;
 use diesel::connection::{AnsiTransactionManager, CacheSize, Connection, SimpleConnection, TransactionManager};
 use diesel::result::{ConnectionError, QueryResult};
-use diesel::sql_types::{Integer, Nullable, Text};
+use diesel::sql_types::{Bool, Integer, Nullable, Text};
 use diesel::{ConnectionResult, PgConnection, QueryableByName, RunQueryDsl};
 
 use super::conninfo::with_limits;
@@ -42,7 +42,17 @@ const SERVER: &str = "
         pg_catalog.current_setting('synchronous_commit', true) AS synchronous_commit
 ";
 
+const LEVEL: &str = "
+    SELECT pg_catalog.current_setting('transaction_isolation') IN ('read committed', 'read uncommitted') AS sees_commits
+";
+
 const OLDEST: i32 = 130_000;
+
+#[derive(QueryableByName)]
+struct Level {
+    #[diesel(sql_type = Bool)]
+    sees_commits: bool,
+}
 
 #[derive(QueryableByName)]
 struct Server {
@@ -142,6 +152,15 @@ impl Connect for PgConnection {
         // statement. A plain BEGIN would only warn, and our COMMIT would commit what somebody else has written there.
         // An enqueue that met a key looks again for its holder, and must see what was committed meanwhile.
         AnsiTransactionManager::begin_transaction_sql(self, "BEGIN ISOLATION LEVEL READ COMMITTED NOT DEFERRABLE")
+    }
+
+    fn sees_commits(&mut self) -> QueryResult<bool> {
+        // A transaction of our own says its level itself.
+        if depth(self)? == 0 {
+            return Ok(true);
+        }
+        let level: Level = Sql(LEVEL, ()).get_result(self)?;
+        Ok(level.sees_commits)
     }
 
     fn briefly<T>(

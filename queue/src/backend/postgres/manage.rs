@@ -123,10 +123,10 @@ const REQUEUE: &str = "
     ),
     ready AS (
         INSERT INTO leasehold.jobs (id, queue, kind, version, payload, priority, max_attempts, generation, lease_token, lease_ms,
-            idempotency_key, unique_key, unique_states, limit_key, limit_rank, blocked_by, batch_id, created_at)
+            idempotency_key, unique_key, unique_states, limit_key, limit_rank, blocked_by, batch_id, awaited, created_at)
         SELECT id, queue, kind, version, payload, priority, max_attempts, generation + 1, lease_token, lease_ms,
             idempotency_key, unique_key, unique_states, limit_key, limit_rank, CASE WHEN limit_key IS NOT NULL THEN 'limit' END, batch_id,
-            created_at
+            (SELECT 1 FROM leasehold.job_waits AS w WHERE w.on_job_id = back.id LIMIT 1) IS NOT NULL, created_at
         FROM back ORDER BY id
         RETURNING id, queue
     )

@@ -47,14 +47,16 @@ const BATCH_OF_CALLBACK: &str = concat!(
     LIMIT 1"
 );
 
-/// Finished jobs may be purged once their batch has finished, so it kept their numbers.
+/// Finished jobs may be purged once their batch has finished, so it kept their numbers. One that runs again by
+/// hand is not its business any more.
 const BATCH_COUNTS: &str = "
     WITH open AS (
         SELECT count(*) FILTER (WHERE state = 'ready' AND NOT scheduled AND blocked_by IS NULL) AS ready,
             count(*) FILTER (WHERE scheduled) AS scheduled,
             count(*) FILTER (WHERE blocked_by IS NOT NULL) AS blocked,
             count(*) FILTER (WHERE state = 'running') AS running
-        FROM leasehold_jobs WHERE batch_id = $1
+        FROM leasehold_jobs
+        WHERE batch_id = $1 AND (SELECT finished_at FROM leasehold_batches WHERE id = $1) IS NULL
     )
     SELECT open.*, coalesce(b.completed, (
             SELECT count(*) FROM leasehold_finished_jobs WHERE batch_id = $1 AND state = 'completed'

@@ -97,11 +97,11 @@ const TAKE_KEY_AGAIN: &str = "
 
 const COPY_BACK: &str = "
     INSERT INTO leasehold_jobs (id, queue, kind, version, payload, priority, run_at, max_attempts, generation, lease_token,
-        lease_ms, idempotency_key, unique_key, unique_states, limit_key, limit_rank, blocked_by, batch_id, created_at)
+        lease_ms, idempotency_key, unique_key, unique_states, limit_key, limit_rank, blocked_by, batch_id, awaited, created_at)
     SELECT id, queue, kind, version, payload, priority, $2, max_attempts, generation + 1, lease_token,
         lease_ms, idempotency_key, unique_key, unique_states, limit_key, limit_rank, CASE WHEN limit_key IS NOT NULL THEN 'limit' END,
-        batch_id, created_at
-    FROM leasehold_finished_jobs WHERE id IN (SELECT value FROM json_each($1)) ORDER BY id
+        batch_id, EXISTS (SELECT 1 FROM leasehold_job_waits AS w WHERE w.on_job_id = f.id), created_at
+    FROM leasehold_finished_jobs AS f WHERE id IN (SELECT value FROM json_each($1)) ORDER BY id
 ";
 
 const DELETE_REQUEUED: &str = "DELETE FROM leasehold_finished_jobs WHERE id IN (SELECT value FROM json_each($1))";
