@@ -18,15 +18,9 @@ use leasehold::{
     testing,
 };
 use leasehold_tests::jobs::{Effects, SOON, prepare};
-use leasehold_tests::{TestDb, conformance, eventually};
+use leasehold_tests::{TestDb, conformance, eventually, race_time};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
-
-/// How long a race goes on.
-fn how_long() -> Duration {
-    let seconds = std::env::var("LEASEHOLD_RACE_SECONDS").ok();
-    Duration::from_secs(seconds.and_then(|text| text.parse().ok()).unwrap_or(3))
-}
 
 /// Callbacks note their batch's number with this added.
 const CALLBACK: i64 = 1_000_000_000;
@@ -96,7 +90,7 @@ impl Race {
         Self {
             over: AtomicBool::new(false),
             open: AtomicI64::new(0),
-            until: Instant::now() + how_long(),
+            until: Instant::now() + race_time(),
         }
     }
 
@@ -211,7 +205,7 @@ conformance!(
             }
             scope.spawn(|| claim_and_die_often::<Grow, _>(&race, &mut connect::<Connection>(&url)));
             let mut conn = connect::<Connection>(&url);
-            eventually(SOON.max(how_long() * 2), "every batch has finished and called", || {
+            eventually(SOON.max(race_time() * 2), "every batch has finished and called", || {
                 std::thread::sleep(Duration::from_millis(20)); // a count each time
                 race.open.store(open::<Connection>(&mut conn), Ordering::Release);
                 Instant::now() > race.until && open::<Connection>(&mut conn) == 0
@@ -364,7 +358,7 @@ conformance!(
     /// The check's first look finds no open job; the add commits before the check has locked the batch.
     fn an_add_at_the_moment_of_the_check_keeps_the_batch_open(db: &mut Db) {
         prepare(db);
-        let (url, until) = (db.url(), Instant::now() + how_long());
+        let (url, until) = (db.url(), Instant::now() + race_time());
         let (added, finished) = (AtomicU64::new(0), AtomicU64::new(0));
         std::thread::scope(|scope| {
             for _ in 0..3 {
