@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use diesel::PgConnection;
-use diesel::result::QueryResult;
+use diesel::result::{Error, QueryResult};
 use leasehold::__private::Fence;
 use leasehold::inspect::{Filter, State};
 use leasehold::manage::{self, Cancel};
@@ -100,6 +100,14 @@ fn parts<C: Backend>() -> [Part<C>; 9] {
     ]
 }
 
+/// Who waited for whom.
+fn details(error: &Error) -> String {
+    match error {
+        Error::DatabaseError(_, info) => info.details().unwrap_or_default().to_owned(),
+        _ => String::new(),
+    }
+}
+
 /// Statements on many rows take them in one order, so that none of them is the victim of a deadlock. (On SQLite there is
 /// one write lock, and whoever has that waits for nobody.)
 #[test]
@@ -124,7 +132,10 @@ fn statements_on_many_rows_at_once_do_not_deadlock() {
                     for turn in (0..).take_while(|_| !stop.load(Ordering::Acquire)) {
                         match part(&mut conn, turn) {
                             Ok(more) => drop(rows.fetch_add(more, Ordering::AcqRel)),
-                            Err(error) => failed.lock().unwrap().push(format!("{what}: {error}")),
+                            Err(error) => failed
+                                .lock()
+                                .unwrap()
+                                .push(format!("{what}: {error} {}", details(&error))),
                         }
                     }
                 });

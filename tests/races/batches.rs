@@ -47,7 +47,7 @@ impl<C: Effects> Handler<C> for Grow {
         }
         lease.commit(|tx| {
             for _ in 0..self.depth {
-                batch::add(tx, batch, &Grow { depth: self.depth - 1 })?;
+                batch::add(tx, &Schema::default(), batch, &Grow { depth: self.depth - 1 })?;
             }
             Ok(())
         })
@@ -189,7 +189,7 @@ conformance!(
                         let id = added.lock().unwrap().keys().rev().nth(fastrand::usize(0..4)).copied();
                         let Some(id) = id else { continue };
                         let outcome = conn.transaction(|tx| {
-                            let added = batch::add(tx, id, &Grow { depth: 0 })?;
+                            let added = batch::add(tx, &Schema::default(), id, &Grow { depth: 0 })?;
                             if fastrand::bool() {
                                 std::thread::yield_now();
                             }
@@ -369,7 +369,7 @@ conformance!(
                         // About when the check comes, which is soon.
                         let late = fastrand::u64(0..50);
                         std::thread::sleep(Duration::from_micros(late * late));
-                        match batch::add(&mut conn, id, &Grow { depth: 0 }) {
+                        match batch::add(&mut conn, &Schema::default(), id, &Grow { depth: 0 }) {
                             Ok(_) => _ = added.fetch_add(1, Ordering::Relaxed),
                             Err(BatchError::Finished { .. }) => _ = finished.fetch_add(1, Ordering::Relaxed),
                             Err(error) => panic!("{error:?}"),

@@ -112,7 +112,8 @@ CREATE TABLE leasehold.job_errors (
 -- Keys that at most one job may have: unique keys while the job is in one of the key's states and the key has not expired,
 -- idempotency keys until they expire. A table of their own, because no index can span jobs and finished_jobs.
 CREATE TABLE leasehold.unique_keys (
-    key         text PRIMARY KEY CHECK (pg_catalog.octet_length(key) <= 128),
+    -- In the order of its bytes, as the programs have it: whoever takes many keys takes them in this order.
+    key         text COLLATE pg_catalog."C" PRIMARY KEY CHECK (pg_catalog.octet_length(key) <= 128),
     job_id      bigint NOT NULL,
     -- What the key was first used for; the same idempotency key with another content is a conflict.
     fingerprint text NOT NULL,

@@ -56,8 +56,6 @@ enum Look {
     Done(HashMap<String, Holder>),
     /// Another process took, freed or moved one of them meanwhile.
     Moved,
-    /// One had expired, and is not there any more.
-    Expired,
 }
 
 /// Takes the keys that are free; the holders of the others.
@@ -67,23 +65,19 @@ enum Look {
 pub(super) fn take_or_find<C: Backend>(
     conn: &mut C,
     schema: &Schema,
-    mut wanted: Vec<NewKey>,
+    wanted: Vec<NewKey>,
 ) -> Result<HashMap<String, Holder>, EnqueueError> {
     if wanted.is_empty() {
         return Ok(HashMap::new());
     }
-    wanted.sort_unstable_by(|one, other| one.key.cmp(&other.key));
-    let mut expired = false;
     for _ in 0..MAX_LOOKS {
         let look = match &wanted[..] {
-            // Nothing is had while another is waited for. An expired one goes for good.
-            [_] => look(conn, schema, &wanted, expired)?,
-            _ => undone_unless_done(conn, |conn| look(conn, schema, &wanted, expired))?,
+            // Nothing is had while another is waited for.
+            [_] => look(conn, schema, &wanted)?,
+            _ => undone_unless_done(conn, |conn| look(conn, schema, &wanted))?,
         };
-        match look {
-            Look::Done(held) => return Ok(held),
-            Look::Moved => {}
-            Look::Expired => expired = true,
+        if let Look::Done(held) = look {
+            return Ok(held);
         }
     }
     Err(EnqueueError::KeysContended)
@@ -100,12 +94,10 @@ fn undone_unless_done<C: Backend>(conn: &mut C, look: impl FnOnce(&mut C) -> Que
     looked
 }
 
-/// One look at keys in their order. `expired`: some may have expired, so each is dropped right before it is taken.
-fn look<C: Backend>(conn: &mut C, schema: &Schema, wanted: &[NewKey], expired: bool) -> QueryResult<Look> {
-    let taken: HashSet<String> = match expired {
-        true => take_one_by_one(conn, schema, wanted)?,
-        false => conn.take_keys(schema, wanted)?.into_iter().collect(),
-    };
+/// One look: first all keys that nobody has are taken, in their order, and only then those taken over that are there, in
+/// their order. Who has one of those waits for none of the others.
+fn look<C: Backend>(conn: &mut C, schema: &Schema, wanted: &[NewKey]) -> QueryResult<Look> {
+    let taken: HashSet<String> = conn.take_keys(schema, wanted)?.into_iter().collect();
     let missed: Vec<String> = wanted
         .iter()
         .filter(|key| !taken.contains(&key.key))
@@ -113,9 +105,6 @@ fn look<C: Backend>(conn: &mut C, schema: &Schema, wanted: &[NewKey], expired: b
         .collect();
     if missed.is_empty() {
         return Ok(Look::Done(HashMap::new()));
-    }
-    if !expired && conn.drop_expired_keys(schema, &missed)? > 0 {
-        return Ok(Look::Expired);
     }
     let mut held = HashMap::new();
     let found = conn.key_holders(schema, &missed)?;
@@ -135,15 +124,6 @@ fn look<C: Backend>(conn: &mut C, schema: &Schema, wanted: &[NewKey], expired: b
     })
 }
 
-fn take_one_by_one<C: Backend>(conn: &mut C, schema: &Schema, wanted: &[NewKey]) -> QueryResult<HashSet<String>> {
-    let mut taken = HashSet::new();
-    for key in wanted {
-        conn.drop_expired_keys(schema, std::slice::from_ref(&key.key))?;
-        taken.extend(conn.take_keys(schema, std::slice::from_ref(key))?);
-    }
-    Ok(taken)
-}
-
 /// Adds those to `held` whose job keeps the key; the others' keys, each with the job that has left it.
 fn judge<C: Backend>(
     conn: &mut C,
@@ -160,6 +140,7 @@ fn judge<C: Backend>(
     let mut left = HashMap::new();
     for holder in found {
         let standing = match outlives_its_job(&holder.key) {
+            _ if holder.expired => Standing::Left,
             true => Standing::Keeps(None),
             false => jobs.standing(&holder),
         };

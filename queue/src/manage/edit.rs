@@ -75,7 +75,7 @@ impl Edit {
         Self::default()
     }
 
-    /// Another priority. Among jobs that wait for a limit the place stays as it is.
+    /// Another priority. The place among jobs that wait for the same limit stays as it is.
     #[must_use]
     pub fn priority(mut self, priority: i16) -> Self {
         self.options = self.options.priority(priority);

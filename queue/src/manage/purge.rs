@@ -105,6 +105,9 @@ pub(crate) fn next(purged: &Purged) -> Option<PurgeCursor> {
 
 /// Removes all jobs that ended in `state` at least `older_than` ago, with all that was kept of them; returns how many.
 ///
+/// Keep an hour at least: a worker whose COMMIT answer was lost looks here for its job, and would be told that it is missing.
+/// `Ready` and `Running` remove nothing.
+///
 /// Those that an unfinished batch counts, or for which another job waits, stay until they are not needed.
 ///
 /// # Errors

@@ -81,6 +81,7 @@ const CANCEL: &str = concat!(
 // The key of a job that another one has taken since stays with that one, and so does the job among the finished ones: it
 // harms itself alone. Of two with one key the elder is first. A key that it still has stays as it is, its period among that; one
 // that it takes anew goes with its end, for its period has begun with its enqueue.
+// Keys are taken as enqueues take them: first all that nobody has, in their order, and only then those that are there.
 const REQUEUE: &str = "
     WITH old AS MATERIALIZED (
         SELECT * FROM leasehold.finished_jobs
@@ -93,19 +94,31 @@ const REQUEUE: &str = "
         FROM old WHERE unique_key IS NOT NULL ORDER BY unique_key, id
     ),
     keyed AS (
-        INSERT INTO leasehold.unique_keys AS k (key, job_id, fingerprint, states)
-        SELECT unique_key, id, fingerprint, states FROM wanted ORDER BY unique_key
-        ON CONFLICT (key) DO UPDATE SET
-            job_id = excluded.job_id, fingerprint = excluded.fingerprint,
-            states = CASE WHEN k.expires_at <= pg_catalog.clock_timestamp() THEN excluded.states ELSE k.states END,
-            expires_at = CASE WHEN k.expires_at > pg_catalog.clock_timestamp() THEN k.expires_at END
-            WHERE k.job_id = excluded.job_id OR k.expires_at <= pg_catalog.clock_timestamp()
+        INSERT INTO leasehold.unique_keys (key, job_id, fingerprint, states)
+        SELECT unique_key, id, fingerprint, states FROM wanted ORDER BY unique_key COLLATE pg_catalog.\"C\"
+        ON CONFLICT (key) DO NOTHING
         RETURNING job_id
+    ),
+    locked AS MATERIALIZED (
+        SELECT k.key FROM leasehold.unique_keys AS k
+        WHERE (SELECT pg_catalog.count(*) FROM keyed) >= 0 AND k.key = ANY (ARRAY(SELECT unique_key FROM wanted))
+        ORDER BY k.key FOR NO KEY UPDATE
+    ),
+    again AS (
+        UPDATE leasehold.unique_keys AS k SET
+            job_id = w.id, fingerprint = w.fingerprint,
+            states = CASE WHEN k.expires_at <= pg_catalog.clock_timestamp() THEN w.states ELSE k.states END,
+            expires_at = CASE WHEN k.expires_at > pg_catalog.clock_timestamp() THEN k.expires_at END
+        FROM wanted AS w
+        WHERE k.key = ANY (ARRAY(SELECT key FROM locked)) AND k.key = w.unique_key
+          AND (k.job_id = w.id OR k.expires_at <= pg_catalog.clock_timestamp())
+        RETURNING k.job_id
     ),
     back AS (
         DELETE FROM leasehold.finished_jobs AS f USING old AS o
         WHERE f.id = ANY (ARRAY(SELECT id FROM old)) AND f.id = o.id AND f.generation = o.generation
-          AND (o.unique_key IS NULL OR o.id = ANY (ARRAY(SELECT job_id FROM keyed)))
+          AND (o.unique_key IS NULL
+            OR o.id = ANY (ARRAY(SELECT job_id FROM keyed UNION ALL SELECT job_id FROM again)))
         RETURNING f.*
     ),
     ready AS (
@@ -121,7 +134,8 @@ const REQUEUE: &str = "
     FROM old AS o LEFT JOIN ready AS r ON r.id = o.id ORDER BY o.id
 ";
 
-// `waits` first: what waits for other jobs looks at its run time only afterwards, and at its limit last.
+// What waits for other jobs looks at its run time only afterwards, and at its limit last. One that a limit has admitted
+// stays so, unless it is given another run time or limit.
 const EDIT: &str = "
     WITH clock AS MATERIALIZED (SELECT pg_catalog.clock_timestamp() AS at),
     given AS MATERIALIZED (
@@ -131,13 +145,15 @@ const EDIT: &str = "
     edited AS (
         UPDATE leasehold.jobs AS j SET
             generation = j.generation + 1, priority = coalesce($3, j.priority), run_at = coalesce(given.due, j.run_at),
-            scheduled = j.blocked_by IS DISTINCT FROM 'jobs' AND coalesce(given.due, j.run_at) > given.at,
+            scheduled = CASE WHEN j.blocked_by = 'jobs' THEN false ELSE coalesce(given.due > given.at, j.scheduled) END,
             payload = coalesce($6::pg_catalog.json, j.payload), version = coalesce($7, j.version),
             limit_key = CASE WHEN $6 IS NULL THEN j.limit_key ELSE $8 END,
             blocked_by = CASE
                 WHEN j.blocked_by = 'jobs' THEN 'jobs'
-                WHEN coalesce(given.due, j.run_at) <= given.at AND $6 IS NULL AND j.limit_key IS NOT NULL THEN 'limit'
-                WHEN coalesce(given.due, j.run_at) <= given.at AND $6 IS NOT NULL AND $8 IS NOT NULL THEN 'limit' END
+                WHEN coalesce(given.due > given.at, j.scheduled) THEN NULL
+                WHEN CASE WHEN $6 IS NULL THEN j.limit_key ELSE $8 END IS NULL THEN NULL
+                WHEN given.due IS NOT NULL OR $6 IS NOT NULL AND $8 IS DISTINCT FROM j.limit_key THEN 'limit'
+                ELSE j.blocked_by END
         FROM given
         WHERE j.id = $1 AND j.generation = $2 AND j.state = 'ready' AND j.generation < 9223372036854775805
           AND ($6 IS NULL OR (j.kind = $9 AND j.unique_key IS NOT DISTINCT FROM $10))

@@ -106,17 +106,20 @@ const COPY_BACK: &str = "
 
 const DELETE_REQUEUED: &str = "DELETE FROM leasehold_finished_jobs WHERE id IN (SELECT value FROM json_each($1))";
 
-/// What waits for other jobs looks at its run time only afterwards, and at its limit last.
+/// What waits for other jobs looks at its run time only afterwards, and at its limit last. One that a limit has admitted
+/// stays so, unless it is given another run time or limit.
 const EDIT: &str = "
     UPDATE leasehold_jobs SET
         generation = generation + 1, priority = coalesce($3, priority), run_at = coalesce($4, run_at),
-        scheduled = (blocked_by IS NOT 'jobs' AND coalesce($4, run_at) > $5),
+        scheduled = CASE WHEN blocked_by = 'jobs' THEN 0 ELSE coalesce($4 > $5, scheduled) END,
         payload = coalesce($6, payload), version = coalesce($7, version),
         limit_key = CASE WHEN $6 IS NULL THEN limit_key ELSE $8 END,
         blocked_by = CASE
             WHEN blocked_by = 'jobs' THEN 'jobs'
-            WHEN coalesce($4, run_at) <= $5 AND $6 IS NULL AND limit_key IS NOT NULL THEN 'limit'
-            WHEN coalesce($4, run_at) <= $5 AND $6 IS NOT NULL AND $8 IS NOT NULL THEN 'limit' END
+            WHEN coalesce($4 > $5, scheduled) THEN NULL
+            WHEN CASE WHEN $6 IS NULL THEN limit_key ELSE $8 END IS NULL THEN NULL
+            WHEN $4 IS NOT NULL OR $6 IS NOT NULL AND $8 IS NOT limit_key THEN 'limit'
+            ELSE blocked_by END
     WHERE id = $1 AND generation = $2 AND state = 'ready' AND generation < 9223372036854775805
         AND ($6 IS NULL OR (kind = $9 AND unique_key IS $10))
 ";
