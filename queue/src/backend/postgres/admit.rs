@@ -99,7 +99,8 @@ const ROOM_OF: &str = room!(
 );
 
 // The first in order, whether somebody has locked them or not: were they stepped over, a job would run before its turn. The
-// key is asked for again under the lock, for an edit may have changed it.
+// key is asked for again under the lock, for an edit may have changed it. That the job is blocked is asked for in a way that is
+// in no index, and not again once it is locked: a planner might read all of `jobs_blocked` for it.
 const ADMIT: &str = "
     WITH first AS MATERIALIZED (
         SELECT coalesce(given.turn, best.id) AS id, given.limit_key
@@ -114,10 +115,10 @@ const ADMIT: &str = "
     WHERE j.id = ANY (ARRAY(
         SELECT mine.id FROM first CROSS JOIN LATERAL (
             SELECT l.id FROM leasehold.jobs AS l
-            WHERE l.id = first.id AND l.limit_key = first.limit_key AND l.state = 'ready' AND l.blocked_by = 'limit'
+            WHERE l.id = first.id AND l.limit_key = first.limit_key AND l.state = 'ready' AND coalesce(l.blocked_by, '') = 'limit'
             FOR NO KEY UPDATE SKIP LOCKED
         ) AS mine
-    )) AND j.state = 'ready' AND j.blocked_by = 'limit'
+    )) AND j.state = 'ready'
 ";
 
 const TELL_ADMITTED: &str = "SELECT pg_catalog.pg_notify('leasehold', '')";

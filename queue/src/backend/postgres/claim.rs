@@ -20,7 +20,7 @@ const PROMOTE: &str = "
             ORDER BY run_at LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED
         ) AS due
         ORDER BY due.run_at LIMIT $4
-    )) AND j.state = 'ready' AND j.scheduled
+    )) AND j.state = 'ready'
 ";
 
 /// Whether what is served (as `given`) is paused. Each list is read once for the whole statement.

@@ -43,13 +43,14 @@ const LOOK_AT_WAITING: &str = "
     ORDER BY waiting.id
 ";
 
+// As in an admission: no planner shall read all of `jobs_waiting` for the few rows that are meant.
 const UNBLOCK: &str = "
     WITH clock AS MATERIALIZED (SELECT pg_catalog.clock_timestamp() AS at),
     waiting AS MATERIALIZED (
         SELECT mine.id, mine.generation FROM unnest($1, $2) AS asked (id, generation)
         CROSS JOIN LATERAL (
             SELECT j.id, j.generation FROM leasehold.jobs AS j
-            WHERE j.id = asked.id AND j.generation = asked.generation AND j.state = 'ready' AND j.blocked_by = 'jobs'
+            WHERE j.id = asked.id AND j.generation = asked.generation AND j.state = 'ready' AND coalesce(j.blocked_by, '') = 'jobs'
             FOR NO KEY UPDATE SKIP LOCKED
         ) AS mine
     ),
@@ -58,7 +59,7 @@ const UNBLOCK: &str = "
             blocked_by = CASE WHEN j.limit_key IS NOT NULL AND j.run_at <= clock.at THEN 'limit' END
         FROM waiting AS w, clock
         WHERE j.id = ANY (ARRAY(SELECT id FROM waiting)) AND j.id = w.id AND j.generation = w.generation
-          AND j.state = 'ready' AND j.blocked_by = 'jobs'
+          AND j.state = 'ready'
         RETURNING j.id, j.queue
     )
     SELECT id, pg_catalog.pg_notify('leasehold', queue) FROM unblocked ORDER BY id
