@@ -14,9 +14,10 @@ use crate::settle::millis;
 
 mod holders;
 mod keys;
+pub(crate) use keys::stored_unique_key;
 #[cfg(feature = "sqlite")]
 pub(crate) use keys::{fingerprint, stored_idempotency_key};
-use keys::{stored_limit_key, stored_unique_key, take_keys};
+use keys::{stored_limit_key, take_keys};
 
 mod many;
 pub(crate) use many::Jobs;
@@ -233,16 +234,17 @@ fn insert_all<C: Backend>(
     options: &EnqueueOptions,
     written: &mut Vec<i64>,
 ) -> Result<Vec<Enqueued>, EnqueueError> {
-    let keyed = has_keys(rows);
-    let mut all: Vec<Enqueued> = Vec::with_capacity(rows.len());
+    let mut ids = Vec::with_capacity(rows.len());
     for chunk in chunks(rows) {
-        let ids = conn.insert(&options.schema, chunk)?;
-        written.extend(&ids);
-        match keyed {
-            true => all.extend(take_keys(conn, options, chunk, &ids)?),
-            false => all.extend(ids.into_iter().map(|id| Enqueued::New { id })),
-        }
+        let inserted = conn.insert(&options.schema, chunk)?;
+        written.extend(&inserted);
+        ids.extend(inserted);
     }
+    // All keys at once, for they are taken in one order.
+    let all: Vec<Enqueued> = match has_keys(rows) {
+        true => take_keys(conn, options, rows, &ids)?,
+        false => ids.into_iter().map(|id| Enqueued::New { id }).collect(),
+    };
     for (row, _) in rows.iter().zip(&all).filter(|(_, answer)| answer.is_new()) {
         crate::metrics::enqueued(&row.queue, &row.kind);
     }

@@ -80,12 +80,12 @@ pub trait Hooks: Send + Sync + 'static {
     fn failed(&self, job: &JobInfo<'_>, cause: &str, error: &str) {}
     /// The attempt failed; another one follows after the given time.
     fn retried(&self, job: &JobInfo<'_>, error: &str, after: Duration) {}
-    /// The job was put off without using up an attempt: by its handler, or because the database was away.
+    /// The job was put off by its handler, without using up an attempt.
     fn snoozed(&self, job: &JobInfo<'_>, after: Duration) {}
     /// No attempt is left, or none would help, or the job has expired: however it comes to be discarded, by this process's
     /// handlers or its maintenance. The job is kept among the finished ones.
     fn discarded(&self, job: &JobInfo<'_>, reason: &str) {}
-    /// The job was ended because it is not needed.
+    /// The job was cancelled by its handler, after a request, or because a job that it waited for did not complete.
     fn cancelled(&self, job: &JobInfo<'_>, reason: &str) {}
     /// The job was no longer this worker's, and its write was refused.
     fn lost(&self, job: &JobInfo<'_>, refusal: &Refusal) {}
@@ -107,7 +107,7 @@ pub struct Counts {
     pub completed: u64,
     /// Attempts that failed and are followed by another.
     pub retried: u64,
-    /// Put off without using up an attempt: by their handler, or because the database was away.
+    /// Put off by their handler, without using up an attempt.
     pub snoozed: u64,
     /// Discarded, by this process's handlers or its maintenance.
     pub discarded: u64,

@@ -43,7 +43,7 @@ use crate::settle::millis;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum State {
-    /// May be claimed once its run time has come.
+    /// No worker has it. It is claimed when it is due, not blocked and not paused.
     Ready,
     /// A worker holds its lease.
     Running,
@@ -51,7 +51,7 @@ pub enum State {
     Completed,
     /// Ended without success; kept with its errors.
     Discarded,
-    /// Ended because it was not needed.
+    /// Ended by its handler, by hand, or because a job that it waited for did not complete.
     Cancelled,
 }
 

@@ -206,8 +206,14 @@ conformance!(
             let (depth, batch) = (this.text.len(), lease.batch_id().unwrap());
             lease.commit(|tx| {
                 if depth < 5 {
-                    batch::add(tx, batch, &note(format!("{}+", this.text)))?;
-                    batch::add_all(tx, batch, &[note(format!("{}+", this.text))], &EnqueueOptions::new())?;
+                    batch::add(tx, &default_schema(), batch, &note(format!("{}+", this.text)))?;
+                    batch::add_all(
+                        tx,
+                        &default_schema(),
+                        batch,
+                        &[note(format!("{}+", this.text))],
+                        &EnqueueOptions::new(),
+                    )?;
                 }
                 Ok(())
             })
@@ -215,9 +221,9 @@ conformance!(
         assert_eq!(counts.completed, 1 + 2 + 4 + 8 + 16 + 1);
         assert_eq!(called.len(), 1);
         assert_eq!(look(&mut conn, id).counts.completed, 31);
-        let late = batch::add(&mut conn, id, &note("late")).unwrap_err();
+        let late = batch::add(&mut conn, &default_schema(), id, &note("late")).unwrap_err();
         assert!(matches!(late, BatchError::Finished { id: of } if of == id), "{late:?}");
-        let missing = batch::add(&mut conn, id + 1, &note("nowhere")).unwrap_err();
+        let missing = batch::add(&mut conn, &default_schema(), id + 1, &note("nowhere")).unwrap_err();
         assert!(matches!(missing, BatchError::Missing { .. }), "{missing:?}");
         assert_eq!(db.integer("SELECT count(*) FROM leasehold.jobs"), 0);
     }
@@ -234,7 +240,7 @@ conformance!(
         let mut adder = db.connect();
         adder
             .transaction(|tx| {
-                batch::add(tx, id, &note("more")).unwrap();
+                batch::add(tx, &default_schema(), id, &note("more")).unwrap();
                 let (called, _) = drain(&mut conn, |_, lease| lease.finish());
                 assert!(called.is_empty(), "{called:?}");
                 assert!(!look(&mut conn, id).is_finished());
@@ -273,12 +279,12 @@ conformance!(
                 .unwrap_err();
             assert!(matches!(refused, BatchError::CallbackExists { .. }), "{refused:?}");
             // A conflict in the middle of an add.
-            let refused = batch::add_all(tx, id, &[note("other")], &taken).unwrap_err();
+            let refused = batch::add_all(tx, &default_schema(), id, &[note("other")], &taken).unwrap_err();
             assert!(
                 matches!(refused, BatchError::Enqueue(EnqueueError::KeyConflict { .. })),
                 "{refused:?}"
             );
-            batch::add(tx, id, &note("good"))
+            batch::add(tx, &default_schema(), id, &note("good"))
         })
         .unwrap();
         assert_eq!(db.integer("SELECT count(*) FROM leasehold.batches"), 1);
@@ -298,7 +304,7 @@ conformance!(
         let fences = claim_notes(&mut conn);
         conn.release(&schema, &fences[2..]).unwrap();
         let later = EnqueueOptions::new().delay(Duration::from_secs(3600));
-        batch::add_all(&mut conn, soft, &[note("later")], &later).unwrap();
+        batch::add_all(&mut conn, &default_schema(), soft, &[note("later")], &later).unwrap();
         conn.finish(&schema, &fences[..1]).unwrap();
         // One ended, one runs, the others are ready or scheduled.
         let asked = batch::cancel(&mut conn, &schema, soft, Cancel::Soft, "rain").unwrap();
@@ -315,7 +321,7 @@ conformance!(
                 .unwrap()
                 .cancel_requested
         );
-        let late = batch::add(&mut conn, soft, &note("late")).unwrap_err();
+        let late = batch::add(&mut conn, &default_schema(), soft, &note("late")).unwrap_err();
         assert!(matches!(late, BatchError::Cancelled { .. }), "{late:?}");
         // Again, and harder.
         assert_eq!(
@@ -516,7 +522,7 @@ conformance!(
             .transaction(|tx| {
                 tx.batch_execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")?;
                 assert_eq!(look(tx, id).counts.ready, 1);
-                batch::add(&mut conn, id, &note("more")).unwrap();
+                batch::add(&mut conn, &schema, id, &note("more")).unwrap();
                 assert_eq!(batch::cancel(tx, &schema, id, Cancel::Hard, "no").unwrap(), 1);
                 Ok::<_, diesel::result::Error>(())
             })

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::inspect::{self, State};
-use leasehold::manage::{self, Cancel};
+use leasehold::manage::{self, Cancel, Edit, EditError};
 use leasehold::testing::Runner;
 use leasehold::{EnqueueOptions, Enqueued, Handler, Job, Unique};
 
@@ -187,5 +187,139 @@ conformance!(
         }
         assert_eq!(Whole::UNIQUE, Unique::new());
         assert_eq!(PerQueue::UNIQUE, Unique::new().per_queue());
+    }
+);
+
+conformance!(
+    fn a_job_too_old_to_run_is_no_reason_to_drop_a_new_one(db: &mut Db) {
+        let mut conn = migrated(db);
+        let late = EnqueueOptions::new().expires(Duration::ZERO);
+        let old = Plain::new("a", "old").enqueue_with(&mut conn, &late).unwrap().id();
+        let new = Plain::new("a", "new").enqueue(&mut conn).unwrap();
+        assert!(new.is_new());
+        // Where the payload would be replaced, that of a job which runs no more does not count as replaced.
+        let replaced = Replaced::new("a", "old").enqueue_with(&mut conn, &late).unwrap().id();
+        assert!(Replaced::new("a", "new").enqueue(&mut conn).unwrap().is_new());
+        // As one that has been discarded, it keeps the key if that is said.
+        let kept = Failed::new("a", "old").enqueue_with(&mut conn, &late).unwrap().id();
+        assert_eq!(
+            Failed::new("a", "new").enqueue(&mut conn).unwrap(),
+            Enqueued::Existing { id: kept }
+        );
+        // Their end leaves the keys with those that have them now.
+        let discarded = conn.discard_expired(&default_schema(), 10).unwrap();
+        let mut ids: Vec<i64> = discarded.iter().map(|job| job.id).collect();
+        ids.sort_unstable();
+        assert_eq!(ids, [old, replaced, kept]);
+        assert_eq!(
+            Plain::new("a", "newer").enqueue(&mut conn).unwrap(),
+            Enqueued::Existing { id: new.id() }
+        );
+    }
+);
+
+conformance!(
+    fn an_edit_knows_the_key_of_the_queue_that_the_job_is_in(db: &mut Db) {
+        let mut conn = migrated(db);
+        let schema = default_schema();
+        for queue in ["default", "elsewhere"] {
+            let options = EnqueueOptions::new().queue(queue);
+            let id = PerQueue::new("a", "first")
+                .enqueue_with(&mut conn, &options)
+                .unwrap()
+                .id();
+            let edit = Edit::new().payload(&PerQueue::new("a", "second")).unwrap();
+            assert_eq!(manage::edit(&mut conn, &schema, id, 0, &edit).unwrap(), 1, "{queue}");
+            let other = Edit::new().payload(&PerQueue::new("b", "second")).unwrap();
+            let refused = manage::edit(&mut conn, &schema, id, 1, &other).unwrap_err();
+            assert!(matches!(refused, EditError::Identity { .. }), "{queue}: {refused}");
+            let missing = manage::edit(&mut conn, &schema, 4711, 1, &other).unwrap_err();
+            assert!(matches!(missing, EditError::Missing { id: 4711 }), "{queue}: {missing}");
+        }
+    }
+);
+
+conformance!(
+    fn a_requeued_job_keeps_its_key_for_no_longer_than_its_period(db: &mut Db) {
+        let mut conn = migrated(db);
+        let schema = default_schema();
+        let hour = EnqueueOptions::new().unique_within(HOUR);
+        let id = Failed::new("a", "discard").enqueue_with(&mut conn, &hour).unwrap().id();
+        for _ in 0..2 {
+            assert!(Runner::new(()).register::<Failed>().run_one(&mut conn).unwrap());
+            let left = from_now(db, "leasehold.unique_keys", "expires_at", &format!("job_id = {id}"));
+            assert!(is_about(left, HOUR));
+            assert!(!Failed::new("a", "").enqueue(&mut conn).unwrap().is_new());
+            manage::requeue(&mut conn, &schema, id).unwrap();
+        }
+        // After that period a requeue takes it as if it were new, until the job ends.
+        assert!(Runner::new(()).register::<Failed>().run_one(&mut conn).unwrap());
+        db.set_time("leasehold.unique_keys", "expires_at", -1, "true");
+        manage::requeue(&mut conn, &schema, id).unwrap();
+        assert!(!Failed::new("a", "").enqueue(&mut conn).unwrap().is_new());
+        assert!(Runner::new(()).register::<Failed>().run_one(&mut conn).unwrap());
+        assert!(Failed::new("a", "").enqueue(&mut conn).unwrap().is_new());
+    }
+);
+
+conformance!(
+    /// It runs in the thread that sweeps, too.
+    #[skip(
+        sqlite,
+        "one writer at a time: whoever is about to take a key has the whole database"
+    )]
+    fn a_purge_waits_for_nobody_who_is_about_to_take_a_key(db: &mut Db) {
+        let (mut conn, mut other) = (migrated(db), db.connect());
+        Hourly::new("a", "").enqueue(&mut conn).unwrap();
+        assert!(Runner::new(()).register::<Hourly>().run_one(&mut conn).unwrap());
+        db.set_time("leasehold.unique_keys", "expires_at", -1, "true");
+        let next = other
+            .transaction(|tx| {
+                let next = Hourly::new("a", "").enqueue(tx).unwrap();
+                conn.batch_execute("SET statement_timeout = '20s'").unwrap();
+                assert_eq!(
+                    manage::purge(&mut conn, &default_schema(), State::Completed, Duration::ZERO).unwrap(),
+                    1
+                );
+                diesel::QueryResult::Ok(next)
+            })
+            .unwrap();
+        assert!(next.is_new());
+        assert_eq!(
+            Hourly::new("a", "").enqueue(&mut conn).unwrap(),
+            Enqueued::Existing { id: next.id() }
+        );
+    }
+);
+
+conformance!(
+    fn a_requeued_job_keeps_its_key_in_the_states_that_its_enqueue_said(db: &mut Db) {
+        let mut conn = migrated(db);
+        let schema = default_schema();
+        let mut requeued = |conn: &mut Connection, id| {
+            manage::requeue(conn, &schema, id).unwrap();
+            db.text(&format!(
+                "SELECT CAST(states AS text) FROM leasehold.unique_keys WHERE job_id = {id}"
+            ))
+        };
+        let id = Plain::new("a", "discard").enqueue(&mut conn).unwrap().id();
+        assert!(Runner::new(()).register::<Plain>().run_one(&mut conn).unwrap());
+        assert_eq!(requeued(&mut conn, id).as_deref(), Some("3"));
+        claim_one(&mut conn, "plain");
+        assert!(!Plain::new("a", "next").enqueue(&mut conn).unwrap().is_new());
+
+        // The newest payload always runs: beside the old one, when that cannot be changed any more.
+        let id = Replaced::new("a", "discard").enqueue(&mut conn).unwrap().id();
+        assert!(Runner::new(()).register::<Replaced>().run_one(&mut conn).unwrap());
+        assert_eq!(requeued(&mut conn, id).as_deref(), Some("1"));
+        claim_one(&mut conn, "replaced");
+        assert!(Replaced::new("a", "newest").enqueue(&mut conn).unwrap().is_new());
+
+        // Of completed ones the period is known no more.
+        let id = Hourly::new("a", "discard").enqueue(&mut conn).unwrap().id();
+        assert!(Runner::new(()).register::<Hourly>().run_one(&mut conn).unwrap());
+        assert_eq!(requeued(&mut conn, id).as_deref(), Some("3"));
+        claim_one(&mut conn, "hourly");
+        assert!(!Hourly::new("a", "next").enqueue(&mut conn).unwrap().is_new());
     }
 );

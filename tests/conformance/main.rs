@@ -13,7 +13,6 @@ mod key_lost;
 mod key_states;
 mod payload;
 mod unique;
-mod unique_race;
 
 mod claim;
 mod fence;

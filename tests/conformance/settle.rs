@@ -49,7 +49,7 @@ fn claimed_odd<C: Backend>(conn: &mut C) -> Fence {
         lease_ms: 77_000,
         idempotency_key: Some("key 'é'".to_owned()),
         unique_key: Some("unique:odd".to_owned()),
-        unique: leasehold::Unique::new(),
+        unique: leasehold::Unique::new().states(&[leasehold::inspect::State::Completed]),
         expires_ms: None,
         limit_key: None,
         limit_rank: 3,
@@ -148,7 +148,7 @@ conformance!(
             let fields = |kept: std::string::String| {
                 let fields: Vec<std::string::String> = kept.split('|').map(str::to_owned).collect();
                 // The run time and the attempt change.
-                [&fields[..6], &fields[7..15], &fields[16..]].concat()
+                [&fields[..6], &fields[7..16], &fields[17..]].concat()
             };
             let before = fields(kept(db, "leasehold.jobs", id).unwrap());
             assert_eq!(conn.put_back(&default_schema(), &fence, &how).unwrap(), 1);

@@ -152,7 +152,7 @@ pub(crate) fn near_misses(fence: &Fence) -> [Fence; 4] {
 /// The columns that a job keeps for its whole life, wherever it is.
 const KEPT: &str = "id || '|' || queue || '|' || kind || '|' || version || '|' || CAST(payload AS text) || '|' || priority \
     || '|' || CAST(run_at AS text) || '|' || max_attempts || '|' || lease_ms || '|' || idempotency_key || '|' \
-    || coalesce(unique_key, '-') || '|' || coalesce(limit_key, '-') || '|' || limit_rank || '|' \
+    || coalesce(unique_key, '-') || '|' || unique_states || '|' || coalesce(limit_key, '-') || '|' || limit_rank || '|' \
     || coalesce(CAST(batch_id AS text), '-') || '|' || CAST(created_at AS text)";
 
 /// All columns of a job's row in `jobs`, `None` when it is not there.

@@ -368,3 +368,31 @@ conformance!(
         assert_eq!(state(&mut conn, ids.id_of(last)), State::Ready);
     }
 );
+
+conformance!(
+    fn a_cancel_by_hand_needs_no_worker_to_cancel_those_that_wait_and_to_finish_the_batch(db: &mut Db) {
+        let mut conn = migrated(db);
+        let schema = default_schema();
+        let workflow = Workflow::new();
+        let first = workflow.add(&note("first"));
+        let second = workflow.add(&note("second")).after(first);
+        let ids = workflow.enqueue(&mut conn).unwrap();
+        let batch = leasehold::Batch::new("b")
+            .add(&note("only"))
+            .on_done(&call("done"))
+            .enqueue(&mut conn)
+            .unwrap();
+        let only = db.integer(&format!("SELECT id FROM leasehold.jobs WHERE batch_id = {}", batch.id));
+        for id in [ids.id_of(first), only] {
+            assert!(manage::cancel(&mut conn, &schema, id, Cancel::Hard, "no").unwrap());
+        }
+        assert!(standing(db, ids.id_of(second)).starts_with("cancelled generation=1 attempt=0"));
+        let record = leasehold::batch::record(&mut conn, &schema, batch.id).unwrap().unwrap();
+        assert!(record.is_finished());
+        assert_eq!(
+            db.integer("SELECT count(*) FROM leasehold.jobs WHERE blocked_by IS NULL"),
+            1,
+            "its callback"
+        );
+    }
+);

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use diesel::PgConnection;
-use diesel::result::QueryResult;
+use diesel::result::{Error, QueryResult};
 use leasehold::__private::Fence;
 use leasehold::inspect::{Filter, State};
 use leasehold::manage::{self, Cancel};
@@ -57,12 +57,11 @@ fn parts<C: Backend>() -> [Part<C>; 9] {
     [
         ("enqueue", |conn, turn| {
             let options = EnqueueOptions::new().lease(Duration::from_millis(1));
-            for n in 0..ACCOUNTS / 2 {
-                let account = (turn * 7 + n * 11) % ACCOUNTS;
-                match (Bill { account }).enqueue_with(conn, &options) {
-                    Err(leasehold::EnqueueError::Database(error)) => return Err(error),
-                    enqueued => drop(enqueued.unwrap()),
-                }
+            let accounts = (0..ACCOUNTS / 2).map(|n| (turn * 7 + n * 11) % ACCOUNTS);
+            let bills: Vec<Bill> = accounts.map(|account| Bill { account }).collect();
+            match Bill::enqueue_all(&bills, conn, &options) {
+                Err(leasehold::EnqueueError::Database(error)) => return Err(error),
+                enqueued => drop(enqueued.unwrap()),
             }
             Ok(1)
         }),
@@ -101,6 +100,14 @@ fn parts<C: Backend>() -> [Part<C>; 9] {
     ]
 }
 
+/// Who waited for whom.
+fn details(error: &Error) -> String {
+    match error {
+        Error::DatabaseError(_, info) => info.details().unwrap_or_default().to_owned(),
+        _ => String::new(),
+    }
+}
+
 /// Statements on many rows take them in one order, so that none of them is the victim of a deadlock. (On SQLite there is
 /// one write lock, and whoever has that waits for nobody.)
 #[test]
@@ -125,7 +132,10 @@ fn statements_on_many_rows_at_once_do_not_deadlock() {
                     for turn in (0..).take_while(|_| !stop.load(Ordering::Acquire)) {
                         match part(&mut conn, turn) {
                             Ok(more) => drop(rows.fetch_add(more, Ordering::AcqRel)),
-                            Err(error) => failed.lock().unwrap().push(format!("{what}: {error}")),
+                            Err(error) => failed
+                                .lock()
+                                .unwrap()
+                                .push(format!("{what}: {error} {}", details(&error))),
                         }
                     }
                 });

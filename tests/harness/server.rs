@@ -135,7 +135,14 @@ fn databases_of_killed_programs_are_swept_and_those_of_living_ones_stay() {
     )
     .load(&mut session)
     .unwrap();
-    assert_eq!(names, ["leasehold_test_ba9876543210_1", "leasehold_test_by_hand"]);
+    // That program's own database may be left: it ends without waiting for the drop.
+    for (name, stays) in [
+        ("leasehold_test_0123456789ab_1", false),
+        ("leasehold_test_ba9876543210_1", true),
+        ("leasehold_test_by_hand", true),
+    ] {
+        assert_eq!(names.iter().any(|other| other == name), stays, "{name}: {names:?}");
+    }
 }
 
 #[test]

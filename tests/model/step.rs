@@ -33,17 +33,7 @@ impl<'a> Step<'a> {
             Action::ClaimUnanswered(worker) => self.claim(worker, &self.ready(), false),
             Action::FindClaimed(worker) => self.find_claimed(worker),
             Action::Expire(job) => self.write(job, |row| row.expired = true),
-            Action::Sweep(job) => self.write(job, |row| {
-                row.generation += 1;
-                leave(
-                    row,
-                    if row.cancel_requested {
-                        State::Cancelled
-                    } else {
-                        State::Ready
-                    },
-                );
-            }),
+            Action::Sweep(job) => self.write(job, |row| take_away(row, back_to(row))),
             Action::Heartbeat(worker, job) => self.fenced(worker, job, |row| row.expired = false),
             Action::Commit(worker, job) => {
                 if self.complete(worker, job) {
@@ -67,26 +57,10 @@ impl<'a> Step<'a> {
             Action::Fail(worker, job) => self.fail(worker, job),
             Action::Discard(worker, job) => self.fenced(worker, job, |row| leave(row, State::Discarded)),
             Action::Release(worker, job) => self.fenced(worker, job, |row| leave(row, State::Ready)),
-            Action::TakeAway(worker, job) => self.fenced(worker, job, |row| {
-                row.generation += 1;
-                leave(
-                    row,
-                    if row.cancel_requested {
-                        State::Cancelled
-                    } else {
-                        State::Ready
-                    },
-                );
-            }),
+            Action::TakeAway(worker, job) => self.fenced(worker, job, |row| take_away(row, back_to(row))),
             Action::SoftCancel(job) => self.write(job, |row| row.cancel_requested = true),
-            Action::HardCancel(job) => self.write(job, |row| {
-                row.generation += 1;
-                leave(row, State::Cancelled);
-            }),
-            Action::Requeue(job) => self.write(job, |row| {
-                row.generation += 1;
-                leave(row, State::Ready);
-            }),
+            Action::HardCancel(job) => self.write(job, |row| take_away(row, State::Cancelled)),
+            Action::Requeue(job) => self.write(job, |row| take_away(row, State::Ready)),
             Action::Die(worker) => {
                 let it = &mut self.system.workers[worker];
                 it.claiming = NONE;
@@ -179,13 +153,10 @@ impl<'a> Step<'a> {
     fn fail(&mut self, worker: usize, job: usize) {
         let resets = self.protocol.resets_generation;
         self.fenced(worker, job, |row| {
-            if row.cancel_requested {
-                return leave(row, State::Cancelled);
-            }
-            if resets {
+            leave(row, back_to(row));
+            if resets && row.state == State::Ready {
                 row.generation = 0;
             }
-            leave(row, State::Ready);
         });
     }
 
@@ -215,6 +186,21 @@ impl<'a> Step<'a> {
             }
         }
     }
+}
+
+/// Where a job goes that is not done.
+fn back_to(row: &Row) -> State {
+    if row.cancel_requested {
+        State::Cancelled
+    } else {
+        State::Ready
+    }
+}
+
+/// Ownership is taken, if anybody has it.
+fn take_away(row: &mut Row, state: State) {
+    row.generation += 1;
+    leave(row, state);
 }
 
 /// The row leaves `running`, or a state outside of it: token and generation stay.

@@ -3,8 +3,10 @@
 use stateright::Checker;
 
 use crate::check::{broken, search, walk};
+use crate::judgement::{diagnosed, resolved};
 use crate::report;
 use crate::rules::OWNERS_WRITE;
+use crate::state::Stage;
 use crate::traces::TRACES;
 use crate::variants::{Durability, Fence, Protocol};
 
@@ -44,9 +46,17 @@ fn each_kept_trace_breaks_its_rule_with_its_last_action() {
 fn no_kept_trace_breaks_a_rule_of_our_protocol() {
     for trace in &TRACES {
         let ours = trace.ours();
-        for system in walk(&ours, trace.actions) {
-            assert_eq!(broken(&ours, &system), [""; 0], "{}: {system:?}", trace.name);
+        let way = walk(&ours, trace.actions);
+        for system in &way {
+            assert_eq!(broken(&ours, system), [""; 0], "{}: {system:?}", trace.name);
         }
+        let last = &way[way.len() - 1];
+        let (row, lease) = (&last.db[0], last.workers[0].leases[0].unwrap());
+        let told = match lease.stage {
+            Stage::InDoubt => resolved(&ours, row, 0, &lease),
+            _ => diagnosed(row, &lease),
+        };
+        assert_eq!(told, trace.ours, "{}", trace.name);
     }
 }
 

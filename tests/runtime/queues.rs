@@ -94,3 +94,33 @@ conformance!(
         }
     }
 );
+
+conformance!(
+    /// A count that is common to all of them would ask for the oldest of the same one each time.
+    fn an_old_job_gets_its_turn_whatever_other_queues_have_threads_of_their_own(db: &mut Db) {
+        let mut conn = prepare(db);
+        for unbatched in [false, true] {
+            let low = EnqueueOptions::new().priority(-100);
+            Step::now(0, Then::Finish).enqueue_with(&mut conn, &low).unwrap();
+            let flood = |from: i64, count: i64| {
+                (from..from + count)
+                    .map(|n| Step::now(n, Then::Finish))
+                    .collect::<Vec<_>>()
+            };
+            Step::enqueue_all(&flood(1, 60), &mut conn, &EnqueueOptions::new().priority(100)).unwrap();
+            Step::enqueue_all(&flood(1000, 120), &mut conn, &EnqueueOptions::new().queue("mail")).unwrap();
+            let (app, remote) = app();
+            let worker = Worker::<Connection, App>::new(db.url(), app)
+                .threads(1)
+                .queues(["mail", "default"])
+                .queue_threads("mail", 9);
+            let worker = if unbatched { worker.unbatched() } else { worker };
+            worker.register::<Step>().run_until_empty().unwrap();
+            let order: Vec<i64> = remote.into_channels().0.try_iter().map(|begun| begun.n).collect();
+            assert_eq!(order.len(), 181);
+            // Of its own queue's claims one in sixteen takes the oldest.
+            let ahead = order.iter().take_while(|n| **n != 0).filter(|n| **n < 1000).count();
+            assert!((1..=16).contains(&ahead), "{order:?}");
+        }
+    }
+);

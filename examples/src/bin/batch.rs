@@ -22,7 +22,7 @@ impl Handler<SqliteConnection> for ConvertPage {
             (13, _) => Err(JobError::discard("no page has this number")),
             // The last page refers to an appendix: the batch grows with this commit, or not at all.
             (20, Some(batch)) => lease.commit(|tx| {
-                batch::add(tx, batch, &ConvertPage { page: 21 })?;
+                batch::add(tx, &Schema::default(), batch, &ConvertPage { page: 21 })?;
                 Ok(())
             }),
             _ => lease.finish(),

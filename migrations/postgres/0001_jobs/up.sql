@@ -40,6 +40,8 @@ CREATE TABLE leasehold.jobs (
     cancel_requested_at timestamptz,
     idempotency_key     text NOT NULL DEFAULT pg_catalog.gen_random_uuid()::text CHECK (pg_catalog.octet_length(idempotency_key) BETWEEN 1 AND 255),
     unique_key          text,
+    -- The states in which it keeps its unique key (unique_keys.states), for when it is requeued and takes the key again.
+    unique_states       smallint NOT NULL DEFAULT 3 CHECK (unique_states BETWEEN 1 AND 31),
     created_at          timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
     CHECK (state <> 'running' OR (worker IS NOT NULL AND lease_token IS NOT NULL AND lease_until IS NOT NULL)),
     CHECK (state = 'running' OR worker IS NULL),
@@ -84,6 +86,7 @@ CREATE TABLE leasehold.finished_jobs (
     lease_ms        bigint NOT NULL,
     idempotency_key text NOT NULL,
     unique_key      text,
+    unique_states   smallint NOT NULL DEFAULT 3,
     limit_key       text,
     limit_rank      smallint NOT NULL DEFAULT 0,
     batch_id        bigint,
@@ -109,7 +112,8 @@ CREATE TABLE leasehold.job_errors (
 -- Keys that at most one job may have: unique keys while the job is in one of the key's states and the key has not expired,
 -- idempotency keys until they expire. A table of their own, because no index can span jobs and finished_jobs.
 CREATE TABLE leasehold.unique_keys (
-    key         text PRIMARY KEY CHECK (pg_catalog.octet_length(key) <= 128),
+    -- In the order of its bytes, as the programs have it: whoever takes many keys takes them in this order.
+    key         text COLLATE pg_catalog."C" PRIMARY KEY CHECK (pg_catalog.octet_length(key) <= 128),
     job_id      bigint NOT NULL,
     -- What the key was first used for; the same idempotency key with another content is a conflict.
     fingerprint text NOT NULL,

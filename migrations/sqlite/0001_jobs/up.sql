@@ -36,6 +36,8 @@ CREATE TABLE leasehold_jobs (
     cancel_requested_at INTEGER,
     idempotency_key     TEXT NOT NULL DEFAULT (lower(hex(randomblob(16)))) CHECK (length(CAST(idempotency_key AS BLOB)) BETWEEN 1 AND 255),
     unique_key          TEXT,
+    -- The states in which it keeps its unique key (unique_keys.states), for when it is requeued and takes the key again.
+    unique_states       INTEGER NOT NULL DEFAULT 3 CHECK (unique_states BETWEEN 1 AND 31),
     created_at          INTEGER NOT NULL,
     CHECK (state <> 'running' OR (worker IS NOT NULL AND lease_token IS NOT NULL AND lease_until IS NOT NULL)),
     CHECK (state = 'running' OR worker IS NULL),
@@ -72,6 +74,7 @@ CREATE TABLE leasehold_finished_jobs (
     lease_ms        INTEGER NOT NULL,
     idempotency_key TEXT NOT NULL,
     unique_key      TEXT,
+    unique_states   INTEGER NOT NULL DEFAULT 3,
     limit_key       TEXT,
     limit_rank      INTEGER NOT NULL DEFAULT 0,
     batch_id        INTEGER,

@@ -5,6 +5,7 @@ use crate::backend::{AsBackend, Backend};
 use crate::enqueue::{EnqueueOptions, Enqueued, Jobs};
 use crate::job::Job;
 use crate::migrate::Migrate;
+use crate::schema::Schema;
 use crate::transaction::atomically;
 
 /// Adds a job to a batch that has not finished, in the transaction that is open on `conn`, if any.
@@ -22,7 +23,7 @@ use crate::transaction::atomically;
 /// # #[derive(serde::Serialize, serde::Deserialize, Job)]
 /// # #[job(kind = "visit")]
 /// # struct Visit { url: String }
-/// use leasehold::batch;
+/// use leasehold::{Schema, batch};
 ///
 /// impl Handler<SqliteConnection> for Visit {
 ///     fn run<'j>(self, lease: LeaseGuard<'j, SqliteConnection>, _: &()) -> Outcome<'j> {
@@ -30,7 +31,7 @@ use crate::transaction::atomically;
 ///         lease.commit(|tx| {
 ///             for url in found {
 ///                 if let Some(batch) = batch {
-///                     batch::add(tx, batch, &Visit { url })?;
+///                     batch::add(tx, &Schema::default(), batch, &Visit { url })?;
 ///                 }
 ///             }
 ///             Ok(())
@@ -39,18 +40,20 @@ use crate::transaction::atomically;
 /// }
 /// # fn main() {}
 /// ```
-pub fn add<J: Job>(conn: &mut impl AsBackend, id: i64, job: &J) -> Result<Enqueued, BatchError> {
-    let mut added = add_all(conn, id, std::slice::from_ref(job), &EnqueueOptions::new())?;
+pub fn add<J: Job>(conn: &mut impl AsBackend, schema: &Schema, id: i64, job: &J) -> Result<Enqueued, BatchError> {
+    let mut added = add_all(conn, schema, id, std::slice::from_ref(job), &EnqueueOptions::new())?;
     Ok(added.swap_remove(0))
 }
 
-/// As [`add`], for many jobs of one type with options of their own, the schema among them. All or none are added.
+/// As [`add`], for many jobs of one type with options of their own. All or none are added. What the options say of the
+/// schema does not count.
 ///
 /// # Errors
 ///
 /// As [`add`].
 pub fn add_all<J: Job>(
     conn: &mut impl AsBackend,
+    schema: &Schema,
     id: i64,
     jobs: &[J],
     options: &EnqueueOptions,
@@ -60,18 +63,12 @@ pub fn add_all<J: Job>(
     rows.rows_mut().for_each(|row| row.batch_id = Some(id));
     let added = conn
         .as_backend()
-        .patiently(|conn| atomically(conn, |conn| insert(conn, id, rows, options)))??;
+        .patiently(|conn| atomically(conn, |conn| insert(conn, schema, id, rows)))??;
     crate::wake::expect_local();
     Ok(added)
 }
 
-fn insert<C: Backend>(
-    conn: &mut C,
-    id: i64,
-    rows: Jobs,
-    options: &EnqueueOptions,
-) -> Result<Vec<Enqueued>, BatchError> {
-    let schema = options.in_schema();
+fn insert<C: Backend>(conn: &mut C, schema: &Schema, id: i64, rows: Jobs) -> Result<Vec<Enqueued>, BatchError> {
     let batch = conn.share_batch(schema, id)?.ok_or(BatchError::Missing { id })?;
     if batch.finished_at_ms.is_some() {
         return Err(BatchError::Finished { id });

@@ -24,7 +24,7 @@ pub struct BatchCounts {
     pub completed: u64,
     /// Ended without success.
     pub discarded: u64,
-    /// Ended because they were not needed.
+    /// Ended by their handler, by hand, or because a job that they waited for did not complete.
     pub cancelled: u64,
 }
 
@@ -77,7 +77,7 @@ pub struct BatchRecord {
 }
 
 impl BatchRecord {
-    /// Whether all its jobs have ended, and its callback was called.
+    /// Whether all its jobs have ended. Its callback is ready from then on; it need not have run.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.finished_at.is_some()

@@ -6,11 +6,12 @@
 
 use std::collections::{HashMap, HashSet};
 
+use diesel::connection::{AnsiTransactionManager, TransactionManager};
 use diesel::result::QueryResult;
 
 use super::EnqueueError;
 use super::keys::outlives_its_job;
-use crate::backend::{Backend, KeyHolder, NewKey};
+use crate::backend::{Backend, KeyHolder, LockedReady, NewKey};
 use crate::inspect::State;
 use crate::schema::Schema;
 
@@ -49,40 +50,78 @@ enum Standing {
     Moves,
 }
 
+/// What one look at all keys came to.
+enum Look {
+    /// Each is taken or held.
+    Done(HashMap<String, Holder>),
+    /// Another process took, freed or moved one of them meanwhile.
+    Moved,
+}
+
 /// Takes the keys that are free; the holders of the others.
+///
+/// All enqueues take keys in one order, so that they cannot wait for each other in a circle. A further look would take a
+/// lower key while it has higher ones: it begins with none, for the look before is undone.
 pub(super) fn take_or_find<C: Backend>(
     conn: &mut C,
     schema: &Schema,
-    mut wanted: Vec<NewKey>,
+    wanted: Vec<NewKey>,
 ) -> Result<HashMap<String, Holder>, EnqueueError> {
-    let mut held = HashMap::new();
     if wanted.is_empty() {
-        return Ok(held);
+        return Ok(HashMap::new());
     }
     for _ in 0..MAX_LOOKS {
-        let taken: HashSet<String> = conn.take_keys(schema, &wanted)?.into_iter().collect();
-        wanted.retain(|key| !taken.contains(&key.key));
-        if wanted.is_empty() {
-            return Ok(held);
-        }
-        let missed: Vec<String> = wanted.iter().map(|key| key.key.clone()).collect();
-        conn.drop_expired_keys(schema, &missed)?;
-        let found = conn.key_holders(schema, &missed)?;
-        let left = judge(conn, schema, found, &mut held)?;
-        let over: Vec<(NewKey, i64)> = wanted
-            .iter()
-            .filter_map(|key| Some((key.clone(), *left.get(&key.key)?)))
-            .collect();
-        let taken: HashSet<String> = match over.is_empty() {
-            true => HashSet::new(),
-            false => conn.take_over_keys(schema, &over)?.into_iter().collect(),
+        let look = match &wanted[..] {
+            // Nothing is had while another is waited for.
+            [_] => look(conn, schema, &wanted)?,
+            _ => undone_unless_done(conn, |conn| look(conn, schema, &wanted))?,
         };
-        wanted.retain(|key| !taken.contains(&key.key) && !held.contains_key(&key.key));
-        if wanted.is_empty() {
+        if let Look::Done(held) = look {
             return Ok(held);
         }
     }
     Err(EnqueueError::KeysContended)
+}
+
+/// Runs a look in a savepoint of the transaction that is open. What it took is free again unless it is done.
+fn undone_unless_done<C: Backend>(conn: &mut C, look: impl FnOnce(&mut C) -> QueryResult<Look>) -> QueryResult<Look> {
+    AnsiTransactionManager::begin_transaction(conn)?;
+    let looked = look(conn);
+    match looked {
+        Ok(Look::Done(_)) => AnsiTransactionManager::commit_transaction(conn)?,
+        _ => AnsiTransactionManager::rollback_transaction(conn)?,
+    }
+    looked
+}
+
+/// One look: first all keys that nobody has are taken, in their order, and only then those taken over that are there, in
+/// their order. Who has one of those waits for none of the others.
+fn look<C: Backend>(conn: &mut C, schema: &Schema, wanted: &[NewKey]) -> QueryResult<Look> {
+    let taken: HashSet<String> = conn.take_keys(schema, wanted)?.into_iter().collect();
+    let missed: Vec<String> = wanted
+        .iter()
+        .filter(|key| !taken.contains(&key.key))
+        .map(|key| key.key.clone())
+        .collect();
+    if missed.is_empty() {
+        return Ok(Look::Done(HashMap::new()));
+    }
+    let mut held = HashMap::new();
+    let found = conn.key_holders(schema, &missed)?;
+    let left = judge(conn, schema, found, &mut held)?;
+    let over: Vec<(NewKey, i64)> = wanted
+        .iter()
+        .filter_map(|key| Some((key.clone(), *left.get(&key.key)?)))
+        .collect();
+    let taken_over: HashSet<String> = match over.is_empty() {
+        true => HashSet::new(),
+        false => conn.take_over_keys(schema, &over)?.into_iter().collect(),
+    };
+    let settled = |key: &String| taken_over.contains(key) || held.contains_key(key);
+    Ok(match missed.iter().all(settled) {
+        true => Look::Done(held),
+        false => Look::Moved,
+    })
 }
 
 /// Adds those to `held` whose job keeps the key; the others' keys, each with the job that has left it.
@@ -101,6 +140,7 @@ fn judge<C: Backend>(
     let mut left = HashMap::new();
     for holder in found {
         let standing = match outlives_its_job(&holder.key) {
+            _ if holder.expired => Standing::Left,
             true => Standing::Keeps(None),
             false => jobs.standing(&holder),
         };
@@ -132,7 +172,7 @@ fn judge<C: Backend>(
 
 /// Jobs as they were found: the ready ones locked, the states of the others read after that.
 struct Looked {
-    ready: HashMap<i64, i64>,
+    ready: HashMap<i64, LockedReady>,
     others: HashMap<i64, State>,
 }
 
@@ -143,7 +183,7 @@ fn look_at<C: Backend>(conn: &mut C, schema: &Schema, ids: HashSet<i64>) -> Quer
         true => Vec::new(),
         false => conn.lock_ready(schema, &ids)?,
     };
-    let ready: HashMap<i64, i64> = ready.into_iter().map(|job| (job.id, job.generation)).collect();
+    let ready: HashMap<i64, LockedReady> = ready.into_iter().map(|job| (job.id, job)).collect();
     ids.retain(|id| !ready.contains_key(id));
     // A statement of its own: it sees what those were doing that the lock waited for.
     let others = match ids.is_empty() {
@@ -160,9 +200,14 @@ fn look_at<C: Backend>(conn: &mut C, schema: &Schema, ids: HashSet<i64>) -> Quer
 impl Looked {
     fn standing(&self, holder: &KeyHolder) -> Standing {
         let keeps_in = |state: State| holder.states & i16::from(state.bit()) != 0;
-        if let Some(generation) = self.ready.get(&holder.job_id) {
+        if let Some(job) = self.ready.get(&holder.job_id) {
             return match keeps_in(State::Ready) {
-                true => Standing::Keeps(Some(*generation)),
+                // As good as discarded: a new job is not dropped in favour of one that will not run.
+                _ if job.expired => match keeps_in(State::Discarded) {
+                    true => Standing::Keeps(None),
+                    false => Standing::Left,
+                },
+                true => Standing::Keeps(Some(job.generation)),
                 false => Standing::Left,
             };
         }

@@ -198,7 +198,7 @@ pub(crate) fn fingerprint(kind: &str, payload: &str) -> String {
 }
 
 /// A unique key as it is stored. Each kind has its own, or each kind in each queue.
-pub(super) fn stored_unique_key(kind: &str, queue: Option<&str>, key: &str) -> String {
+pub(crate) fn stored_unique_key(kind: &str, queue: Option<&str>, key: &str) -> String {
     match queue {
         None => format!("unique:{}", sha256(&[kind, key])),
         Some(queue) => format!("unique in queue:{}", sha256(&[kind, queue, key])),

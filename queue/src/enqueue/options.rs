@@ -183,10 +183,6 @@ impl EnqueueOptions {
         self
     }
 
-    pub(crate) fn in_schema(&self) -> &Schema {
-        &self.schema
-    }
-
     /// Whether they say what only one job can have: its time, or its key.
     #[cfg(feature = "schedules")]
     pub(crate) fn is_for_one_job(&self) -> bool {

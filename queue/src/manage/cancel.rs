@@ -6,6 +6,7 @@ use diesel::result::QueryResult;
 
 use super::in_chunks;
 use crate::backend::{AsBackend, Backend};
+use crate::follow_up::{Direct, Ended, Followed, follow};
 use crate::inspect::{Filter, State};
 use crate::migrate::Migrate;
 use crate::schema::Schema;
@@ -33,7 +34,7 @@ pub fn cancel(conn: &mut impl AsBackend, schema: &Schema, id: i64, how: Cancel, 
     // As an enqueue does: a connection of the application's may be told to wait for no other writer.
     let cancelled = conn
         .as_backend()
-        .patiently(|conn| cancel_these(conn, schema, &[id], how, &reason))??;
+        .patiently(|conn| cancel_and_follow(conn, schema, &[id], how, &reason))??;
     Ok(cancelled > 0)
 }
 
@@ -54,10 +55,30 @@ pub fn cancel_all(
     let mut cancelled = 0;
     conn.as_backend().patiently(|conn| {
         in_chunks(conn, schema, filter, &[State::Ready, State::Running], |conn, ids| {
-            cancelled += cancel_these(conn, schema, ids, how, &reason)?;
+            cancelled += cancel_and_follow(conn, schema, ids, how, &reason)?;
             Ok(())
         })
     })??;
+    Ok(cancelled)
+}
+
+/// Also does what follows: jobs that waited for these, and batches of which these were the last, need no worker for that.
+fn cancel_and_follow<C: Backend>(
+    conn: &mut C,
+    schema: &Schema,
+    ids: &[i64],
+    how: Cancel,
+    reason: &str,
+) -> QueryResult<u64> {
+    let cancelled = cancel_these(conn, schema, ids, how, reason)?;
+    let mut ended = Ended::default();
+    ended.awaited.extend(ids);
+    ended.batches.extend(conn.batches_of(schema, ids)?);
+    let mut followed = Followed::default();
+    follow(&mut Direct(conn), schema, &mut ended, &mut followed)?;
+    if followed.changed {
+        crate::wake::expect_local();
+    }
     Ok(cancelled)
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use diesel::result::Error;
 
-use crate::backend::{AsBackend, Change, CommitStatements, ManageStatements, NewPayload};
+use crate::backend::{AsBackend, Change, CommitStatements, InspectStatements, ManageStatements, NewPayload};
 use crate::enqueue::{self, EnqueueError, EnqueueOptions};
 use crate::inspect::State;
 use crate::job::Job;
@@ -24,6 +24,8 @@ use crate::schema::Schema;
 pub struct Edit {
     options: EnqueueOptions,
     payload: Option<NewPayload>,
+    /// Its unique key before it is stored, where each queue has its own: which one it is follows from the job's queue.
+    key_per_queue: Option<String>,
 }
 
 /// Why a job was not edited.
@@ -73,7 +75,7 @@ impl Edit {
         Self::default()
     }
 
-    /// Another priority. Among jobs that wait for a limit the place stays as it is.
+    /// Another priority. The place among jobs that wait for the same limit stays as it is.
     #[must_use]
     pub fn priority(mut self, priority: i16) -> Self {
         self.options = self.options.priority(priority);
@@ -101,6 +103,7 @@ impl Edit {
     /// [`EnqueueError`] for a payload that cannot be stored.
     pub fn payload<J: Job>(mut self, job: &J) -> Result<Self, EnqueueError> {
         let row = enqueue::new_job(job, &EnqueueOptions::new())?;
+        self.key_per_queue = job.unique_key().filter(|_| row.unique.is_per_queue());
         self.payload = Some(NewPayload {
             kind: J::KIND,
             version: row.version,
@@ -126,11 +129,16 @@ pub fn edit(
     edit: &Edit,
 ) -> Result<i64, EditError> {
     let conn = conn.as_backend();
-    let change = Change {
+    let mut change = Change {
         priority: edit.options.chosen_priority(),
         run_at: edit.options.chosen_run_at()?,
         payload: edit.payload.clone(),
     };
+    if let (Some(new), Some(key)) = (&mut change.payload, &edit.key_per_queue) {
+        // No edit changes the queue of a job.
+        let job = conn.job(schema, id)?.ok_or(EditError::Missing { id })?;
+        new.unique_key = Some(enqueue::stored_unique_key(new.kind, Some(&job.queue), key));
+    }
     if conn.patiently(|conn| conn.edit(schema, id, generation, &change))?? == 1 {
         crate::wake::wake_local();
         return Ok(generation + 1);

@@ -13,11 +13,15 @@ use crate::settle::millis;
 /// Rows in one transaction.
 pub(crate) const CHUNK: i64 = 1000;
 
+/// Longer than any worker looks for what became of its COMMIT.
+const LEAST: Duration = Duration::from_secs(3600);
+
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// How long finished jobs are kept; workers remove them afterwards, a thousand in a statement.
 ///
-/// By default completed and cancelled jobs are kept for a week, and discarded ones for 90 days.
+/// By default completed and cancelled jobs are kept for a week, and discarded ones for 90 days. An hour is the least: a
+/// worker whose answer from the database was lost looks for the job there.
 ///
 /// ```
 /// use std::time::Duration;
@@ -89,6 +93,7 @@ impl Retention {
             (State::Cancelled, self.cancelled),
             (State::Discarded, self.discarded),
         ]
+        .map(|(state, keep)| (state, keep.map(|keep| keep.max(LEAST))))
     }
 }
 
@@ -99,6 +104,9 @@ pub(crate) fn next(purged: &Purged) -> Option<PurgeCursor> {
 }
 
 /// Removes all jobs that ended in `state` at least `older_than` ago, with all that was kept of them; returns how many.
+///
+/// Keep an hour at least: a worker whose COMMIT answer was lost looks here for its job, and would be told that it is missing.
+/// `Ready` and `Running` remove nothing.
 ///
 /// Those that an unfinished batch counts, or for which another job waits, stay until they are not needed.
 ///

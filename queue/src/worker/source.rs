@@ -27,8 +27,10 @@ pub(crate) struct Source<'a, C: Backend, A> {
     /// A claim whose answer was lost: its token, and when it was sent.
     in_doubt: Option<(Uuid, Instant)>,
     promote_at: Instant,
-    /// How often it has claimed.
+    /// Which lane is claimed first goes round with it.
     claims: usize,
+    /// How often each lane was claimed.
+    turns: Vec<usize>,
     /// What the database said when it last changed; see [`Connect::wait_for_change`](crate::backend::Connect).
     seen: i64,
 }
@@ -53,6 +55,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
             in_doubt: None,
             promote_at: Instant::now(),
             claims: 0,
+            turns: vec![0; shared.lanes.len()],
             seen: 0,
         }
     }
@@ -105,9 +108,10 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
         let (mut jobs, mut open) = (Vec::new(), Vec::new());
         self.claims = self.claims.wrapping_add(1);
         for place in 0..lanes.len() {
-            let lane = &lanes[(self.claims + place) % lanes.len()];
+            let index = (self.claims + place) % lanes.len();
+            let lane = &lanes[index];
             let claimed = lane.claim(&self.shared.leases, limit - jobs.len(), |room| {
-                (room > 0).then(|| self.claim_from(&lane.serves, room, begun))
+                (room > 0).then(|| self.claim_from(index, room, begun))
             });
             match claimed {
                 Some(Ok(claimed)) => jobs.extend(claimed),
@@ -121,18 +125,20 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
         Ok((jobs, open))
     }
 
-    fn claim_from(&mut self, serves: &[Served], limit: usize, begun: bool) -> Result<Vec<Claimed>, Failure> {
+    fn claim_from(&mut self, lane: usize, limit: usize, begun: bool) -> Result<Vec<Claimed>, Failure> {
         let shared = self.shared;
+        // Each lane counts for itself: by a common count the oldest might be asked of one and the same lane each time.
+        self.turns[lane] = self.turns[lane].wrapping_add(1);
         // From the operating system's random source, for this call: nothing that a database could give out again.
         let lease_token = Uuid::new_v4();
         let request = ClaimRequest {
-            serves,
+            serves: &shared.lanes[lane].serves,
             limit: i64::try_from(limit).unwrap_or(i64::MAX),
             lease_token,
             worker: shared.worker.id,
             begun,
             counted: &shared.counted,
-            oldest: self.claims.is_multiple_of(OLDEST_EVERY),
+            oldest: self.turns[lane].is_multiple_of(OLDEST_EVERY),
         };
         let sent = Instant::now();
         let rows = self.control.run(|conn| claim::take(conn, &shared.schema, &request));

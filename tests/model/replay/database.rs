@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Bool, Nullable, Uuid as SqlUuid};
-use leasehold::__private::CommitStatements;
-use leasehold::__private::{Connect, ConnectionSettings, EnqueueStatements, Fence, NewJob, Ownership, RunAt, Served};
-use leasehold::Schema;
+use leasehold::__private::{CommitStatements, Connect, ConnectionSettings, Fence, Ownership, Served};
+use leasehold::{Job, Schema};
 use leasehold_tests::{TestDb, postgres};
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::state::State;
@@ -21,7 +21,13 @@ const TABLES: [&str; 4] = [
     "effects",
 ];
 
-const HOUR_MS: i64 = 3_600_000;
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "first", lease = "1h", max_attempts = 1000)]
+struct First {}
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "second", lease = "1h", max_attempts = 1000)]
+struct Second {}
 
 pub(super) struct Database {
     db: postgres::Database,
@@ -33,6 +39,8 @@ pub(super) struct Database {
     leases: HashMap<(usize, usize), Fence>,
     /// Commits under way, each in its session.
     pub(super) sent: HashMap<(usize, usize), PgConnection>,
+    /// Sessions that have nothing to do.
+    pub(super) idle: Vec<PgConnection>,
 }
 
 /// A row as it is, wherever it is.
@@ -78,23 +86,25 @@ impl Database {
         // Nothing here is lost in earnest, and flushes take long.
         db.sql("SET synchronous_commit = off");
         let mut conn = PgConnection::connect(&db.url(), &ConnectionSettings::default()).unwrap();
-        let new: Vec<NewJob> = (0..jobs).map(new_job).collect();
-        let ids = conn.insert(&Schema::default(), &new).unwrap();
+        let first = First {}.enqueue(&mut conn).unwrap().id();
+        let second = (jobs > 1).then(|| Second {}.enqueue(&mut conn).unwrap().id());
         let process = |number: &u8| Uuid::from_u128(u128::from(*number));
         Self {
             db,
             conn,
-            ids,
+            ids: [Some(first), second].into_iter().flatten().collect(),
             processes: processes.iter().map(process).collect(),
             claiming: vec![None; processes.len()],
             leases: HashMap::new(),
             sent: HashMap::new(),
+            idle: Vec::new(),
         }
     }
 
     /// Another connection of the queue's own.
-    pub(super) fn another(&self) -> PgConnection {
-        PgConnection::connect(&self.db.url(), &ConnectionSettings::default()).unwrap()
+    pub(super) fn session(&mut self) -> PgConnection {
+        let another = || PgConnection::connect(&self.db.url(), &ConnectionSettings::default()).unwrap();
+        self.idle.pop().unwrap_or_else(another)
     }
 
     pub(super) fn leases(&self) -> impl Iterator<Item = &Fence> {
@@ -169,37 +179,12 @@ fn saved(table: &str) -> String {
     format!("saved_{}", table.trim_start_matches("leasehold."))
 }
 
-fn kind(job: usize) -> String {
-    format!("job-{job}")
-}
-
-/// Each job is of its own kind, so that a claim can ask for one of them.
+/// What a claim asks for that wants these jobs: each is of a kind of its own.
 pub(super) fn serves(jobs: impl IntoIterator<Item = usize>) -> Vec<Served> {
     let serves = jobs.into_iter().map(|job| Served {
         queue: "default".to_owned(),
-        kind: kind(job),
+        kind: [First::KIND, Second::KIND][job].to_owned(),
         version: 1,
     });
     serves.collect()
-}
-
-fn new_job(job: usize) -> NewJob {
-    NewJob {
-        queue: "default".to_owned(),
-        kind: kind(job).into(),
-        version: 1,
-        payload: "{}".to_owned(),
-        priority: 0,
-        run_at: RunAt::After(0),
-        max_attempts: 1000,
-        lease_ms: HOUR_MS,
-        idempotency_key: None,
-        unique_key: None,
-        expires_ms: None,
-        limit_key: None,
-        limit_rank: 0,
-        batch_id: None,
-        waits: false,
-        awaited: false,
-    }
 }

@@ -46,6 +46,7 @@ pub(super) fn take(real: &mut Database, action: Action) -> Option<Answer> {
                 _ => AnsiTransactionManager::rollback_transaction(&mut session),
             };
             end.unwrap();
+            real.idle.push(session);
         }
         Action::Resolve(worker, job) => return resolve(real, worker, job),
         Action::Commit(worker, job) => {
@@ -85,6 +86,8 @@ fn claim(real: &mut Database, worker: usize, jobs: &[usize], answered: bool) {
         lease_token,
         worker: real.processes[worker],
         begun: true,
+        counted: &[],
+        oldest: false,
     };
     let rows = real.conn.claim(&Schema::default(), &request).unwrap();
     if !answered {
@@ -165,7 +168,7 @@ pub(super) fn diagnose(real: &mut Database, worker: usize, job: usize) -> Answer
 /// Business row and completion, in a transaction that stays open; what the worker is told instead if it is refused.
 fn send_commit(real: &mut Database, worker: usize, job: usize) -> Option<Answer> {
     let lease = real.lease(worker, job);
-    let mut session = real.another();
+    let mut session = real.session();
     session.begin_commit(None, &ConnectionSettings::default()).unwrap();
     Database::write_effect(&mut session, &lease);
     if session.complete(&Schema::default(), &lease, false).unwrap() == Completion::Completed {
@@ -173,6 +176,7 @@ fn send_commit(real: &mut Database, worker: usize, job: usize) -> Option<Answer>
         return None;
     }
     AnsiTransactionManager::rollback_transaction(&mut session).unwrap();
+    real.idle.push(session);
     Some(diagnose(real, worker, job))
 }
 

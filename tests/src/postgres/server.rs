@@ -45,8 +45,8 @@ impl Server {
         report::line(&describe(&mut session));
         let (drops, names) = mpsc::channel();
         let mut dropping = self::session(&url, &program);
+        sweep(&mut dropping);
         thread::spawn(move || {
-            sweep(&mut dropping);
             names
                 .into_iter()
                 .for_each(|name: String| drop_database(&mut dropping, &name));

@@ -1,7 +1,7 @@
 use std::ops::RangeInclusive;
 
 use diesel::result::{OptionalExtension, QueryResult};
-use diesel::sql_types::{BigInt, Nullable, Text};
+use diesel::sql_types::{Array, BigInt, Nullable, Text};
 use diesel::{PgConnection, RunQueryDsl};
 
 use crate::backend::{BatchCountRow, BatchLook, BatchRow, BatchStatements, NewBatch};
@@ -30,6 +30,10 @@ const SHARE_BATCH: &str = concat!(
 );
 
 const BATCH: &str = concat!("SELECT ", batch_columns!(), " FROM leasehold.batches WHERE id = $1");
+
+const BATCHES_OF: &str = "
+    SELECT DISTINCT batch_id AS id FROM leasehold.finished_jobs WHERE id = ANY ($1) AND batch_id IS NOT NULL
+";
 
 const BATCH_OF_CALLBACK: &str = concat!(
     "SELECT ",
@@ -127,6 +131,11 @@ impl BatchStatements for PgConnection {
     fn batch(&mut self, schema: &Schema, id: i64) -> QueryResult<Option<BatchRow>> {
         let sql = Sql(schema.render(BATCH), (bind::<BigInt, _>(id),));
         sql.get_result(self).optional()
+    }
+
+    fn batches_of(&mut self, schema: &Schema, ended: &[i64]) -> QueryResult<Vec<i64>> {
+        let ids: Vec<Id> = Sql(schema.render(BATCHES_OF), (bind::<Array<BigInt>, _>(ended),)).load(self)?;
+        Ok(ids.into_iter().map(|row| row.id).collect())
     }
 
     fn batch_of_callback(&mut self, schema: &Schema, job_id: i64) -> QueryResult<Option<BatchRow>> {

@@ -12,20 +12,20 @@ const INSERT: &str = "
     WITH clock AS MATERIALIZED (SELECT pg_catalog.clock_timestamp() AS at),
     inserted AS (
         INSERT INTO leasehold.jobs (queue, kind, version, payload, priority, run_at, scheduled, max_attempts, lease_ms,
-            idempotency_key, unique_key, expires_at, limit_key, limit_rank, batch_id, awaited, blocked_by)
+            idempotency_key, unique_key, expires_at, limit_key, limit_rank, batch_id, awaited, blocked_by, unique_states)
         SELECT queue, kind, version, payload::pg_catalog.json, priority, due, due > at AND NOT waits, max_attempts, lease_ms,
             coalesce(idempotency_key, pg_catalog.gen_random_uuid()::pg_catalog.text), unique_key,
             at + expires_ms * INTERVAL '1 millisecond', limit_key, limit_rank, batch_id, awaited,
-            CASE WHEN waits THEN 'jobs' WHEN limit_key IS NOT NULL AND due <= at THEN 'limit' END
+            CASE WHEN waits THEN 'jobs' WHEN limit_key IS NOT NULL AND due <= at THEN 'limit' END, unique_states
         FROM (
             SELECT given.*, clock.at, coalesce(
                 TIMESTAMP WITH TIME ZONE 'epoch' + at_ms * INTERVAL '1 millisecond',
                 clock.at + after_ms * INTERVAL '1 millisecond'
             ) AS due
-            FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
+            FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
                 WITH ORDINALITY AS given (queue, kind, version, payload,
                 priority, after_ms, at_ms, max_attempts, lease_ms, idempotency_key, unique_key,
-                expires_ms, limit_key, limit_rank, batch_id, waits, awaited, position)
+                expires_ms, limit_key, limit_rank, batch_id, waits, awaited, unique_states, position)
             CROSS JOIN clock
         ) AS job
         ORDER BY position
@@ -85,6 +85,7 @@ impl EnqueueStatements for PgConnection {
             column::<Nullable<BigInt>, _, _>(jobs, |job| job.batch_id),
             column::<Bool, _, _>(jobs, |job| job.waits),
             column::<Bool, _, _>(jobs, |job| job.awaited),
+            column::<SmallInt, _, _>(jobs, |job| job.unique.mask()),
         );
         let ids: Vec<Id> = Sql(schema.render(INSERT), binds).load(self)?;
         Ok(ids.into_iter().map(|row| row.id).collect())

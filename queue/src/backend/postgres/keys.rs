@@ -12,27 +12,21 @@ const TAKE_KEYS: &str = "
     INSERT INTO leasehold.unique_keys (key, job_id, fingerprint, states, expires_at)
     SELECT key, job_id, fingerprint, states, pg_catalog.clock_timestamp() + keep_ms * INTERVAL '1 millisecond'
     FROM unnest($1, $2, $3, $4, $5) AS given (key, job_id, fingerprint, states, keep_ms)
-    ORDER BY key
+    ORDER BY key COLLATE pg_catalog.\"C\"
     ON CONFLICT (key) DO NOTHING
     RETURNING key
 ";
 
-// In key order, too. A plain comparison of the expiry would let the planner read the whole index on it instead.
-const DROP_EXPIRED_KEYS: &str = "
-    WITH expired AS MATERIALIZED (
-        SELECT key FROM leasehold.unique_keys
-        WHERE key = ANY ($1) AND coalesce(expires_at, 'infinity') <= pg_catalog.clock_timestamp()
-        ORDER BY key FOR NO KEY UPDATE
-    )
-    DELETE FROM leasehold.unique_keys WHERE key = ANY (ARRAY(SELECT key FROM expired))
+const KEY_HOLDERS: &str = "
+    SELECT key, job_id, fingerprint, states, coalesce(expires_at <= pg_catalog.clock_timestamp(), false) AS expired
+    FROM leasehold.unique_keys WHERE key = ANY ($1)
 ";
-
-const KEY_HOLDERS: &str = "SELECT key, job_id, fingerprint, states FROM leasehold.unique_keys WHERE key = ANY ($1)";
 
 // The ready ones alone. A lock on a running one would hold up its completion, and with it those of its whole group, for
 // as long as the caller's transaction lasts.
 const LOCK_READY: &str = "
-    SELECT id, generation FROM leasehold.jobs WHERE id = ANY ($1) AND state = 'ready' ORDER BY id FOR NO KEY UPDATE
+    SELECT id, generation, coalesce(expires_at <= pg_catalog.clock_timestamp(), false) AS expired
+    FROM leasehold.jobs WHERE id = ANY ($1) AND state = 'ready' ORDER BY id FOR NO KEY UPDATE
 ";
 
 const JOB_STATES: &str = "
@@ -109,10 +103,6 @@ impl KeyStatements for PgConnection {
             column::<Nullable<BigInt>, _, _>(keys, |key| key.keep_ms),
         );
         Sql(schema.render(TAKE_KEYS), binds).load(self).map(texts)
-    }
-
-    fn drop_expired_keys(&mut self, schema: &Schema, keys: &[String]) -> QueryResult<usize> {
-        Sql(schema.render(DROP_EXPIRED_KEYS), (bind::<Array<Text>, _>(keys),)).execute(self)
     }
 
     fn key_holders(&mut self, schema: &Schema, keys: &[String]) -> QueryResult<Vec<KeyHolder>> {

@@ -79,7 +79,9 @@ const CANCEL: &str = concat!(
 );
 
 // The key of a job that another one has taken since stays with that one, and so does the job among the finished ones: it
-// harms itself alone. Of two with one key the elder is first.
+// harms itself alone. Of two with one key the elder is first. A key that it still has stays as it is, its period among that; one
+// that it takes anew goes with its end, for its period has begun with its enqueue.
+// Keys are taken as enqueues take them: first all that nobody has, in their order, and only then those that are there.
 const REQUEUE: &str = "
     WITH old AS MATERIALIZED (
         SELECT * FROM leasehold.finished_jobs
@@ -87,29 +89,43 @@ const REQUEUE: &str = "
         ORDER BY id FOR NO KEY UPDATE
     ),
     wanted AS MATERIALIZED (
-        SELECT DISTINCT ON (unique_key) unique_key, id,
+        SELECT DISTINCT ON (unique_key) unique_key, id, unique_states & 3 AS states,
             pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(kind || pg_catalog.chr(10) || payload::pg_catalog.text, 'UTF8')), 'hex') AS fingerprint
         FROM old WHERE unique_key IS NOT NULL ORDER BY unique_key, id
     ),
     keyed AS (
-        INSERT INTO leasehold.unique_keys AS k (key, job_id, fingerprint)
-        SELECT unique_key, id, fingerprint FROM wanted ORDER BY unique_key
-        ON CONFLICT (key) DO UPDATE SET
-            job_id = excluded.job_id, fingerprint = excluded.fingerprint, states = k.states | excluded.states, expires_at = NULL
-            WHERE k.job_id = excluded.job_id OR k.expires_at <= pg_catalog.clock_timestamp()
+        INSERT INTO leasehold.unique_keys (key, job_id, fingerprint, states)
+        SELECT unique_key, id, fingerprint, states FROM wanted ORDER BY unique_key COLLATE pg_catalog.\"C\"
+        ON CONFLICT (key) DO NOTHING
         RETURNING job_id
+    ),
+    locked AS MATERIALIZED (
+        SELECT k.key FROM leasehold.unique_keys AS k
+        WHERE (SELECT pg_catalog.count(*) FROM keyed) >= 0 AND k.key = ANY (ARRAY(SELECT unique_key FROM wanted))
+        ORDER BY k.key FOR NO KEY UPDATE
+    ),
+    again AS (
+        UPDATE leasehold.unique_keys AS k SET
+            job_id = w.id, fingerprint = w.fingerprint,
+            states = CASE WHEN k.expires_at <= pg_catalog.clock_timestamp() THEN w.states ELSE k.states END,
+            expires_at = CASE WHEN k.expires_at > pg_catalog.clock_timestamp() THEN k.expires_at END
+        FROM wanted AS w
+        WHERE k.key = ANY (ARRAY(SELECT key FROM locked)) AND k.key = w.unique_key
+          AND (k.job_id = w.id OR k.expires_at <= pg_catalog.clock_timestamp())
+        RETURNING k.job_id
     ),
     back AS (
         DELETE FROM leasehold.finished_jobs AS f USING old AS o
         WHERE f.id = ANY (ARRAY(SELECT id FROM old)) AND f.id = o.id AND f.generation = o.generation
-          AND (o.unique_key IS NULL OR o.id = ANY (ARRAY(SELECT job_id FROM keyed)))
+          AND (o.unique_key IS NULL
+            OR o.id = ANY (ARRAY(SELECT job_id FROM keyed UNION ALL SELECT job_id FROM again)))
         RETURNING f.*
     ),
     ready AS (
         INSERT INTO leasehold.jobs (id, queue, kind, version, payload, priority, max_attempts, generation, lease_token, lease_ms,
-            idempotency_key, unique_key, limit_key, limit_rank, blocked_by, batch_id, awaited, created_at)
+            idempotency_key, unique_key, unique_states, limit_key, limit_rank, blocked_by, batch_id, awaited, created_at)
         SELECT id, queue, kind, version, payload, priority, max_attempts, generation + 1, lease_token, lease_ms,
-            idempotency_key, unique_key, limit_key, limit_rank, CASE WHEN limit_key IS NOT NULL THEN 'limit' END, batch_id,
+            idempotency_key, unique_key, unique_states, limit_key, limit_rank, CASE WHEN limit_key IS NOT NULL THEN 'limit' END, batch_id,
             (SELECT 1 FROM leasehold.job_waits AS w WHERE w.on_job_id = back.id LIMIT 1) IS NOT NULL, created_at
         FROM back ORDER BY id
         RETURNING id, queue
@@ -118,7 +134,8 @@ const REQUEUE: &str = "
     FROM old AS o LEFT JOIN ready AS r ON r.id = o.id ORDER BY o.id
 ";
 
-// `waits` first: what waits for other jobs looks at its run time only afterwards, and at its limit last.
+// What waits for other jobs looks at its run time only afterwards, and at its limit last. One that a limit has admitted
+// stays so, unless it is given another run time or limit.
 const EDIT: &str = "
     WITH clock AS MATERIALIZED (SELECT pg_catalog.clock_timestamp() AS at),
     given AS MATERIALIZED (
@@ -128,13 +145,15 @@ const EDIT: &str = "
     edited AS (
         UPDATE leasehold.jobs AS j SET
             generation = j.generation + 1, priority = coalesce($3, j.priority), run_at = coalesce(given.due, j.run_at),
-            scheduled = j.blocked_by IS DISTINCT FROM 'jobs' AND coalesce(given.due, j.run_at) > given.at,
+            scheduled = CASE WHEN j.blocked_by = 'jobs' THEN false ELSE coalesce(given.due > given.at, j.scheduled) END,
             payload = coalesce($6::pg_catalog.json, j.payload), version = coalesce($7, j.version),
             limit_key = CASE WHEN $6 IS NULL THEN j.limit_key ELSE $8 END,
             blocked_by = CASE
                 WHEN j.blocked_by = 'jobs' THEN 'jobs'
-                WHEN coalesce(given.due, j.run_at) <= given.at AND $6 IS NULL AND j.limit_key IS NOT NULL THEN 'limit'
-                WHEN coalesce(given.due, j.run_at) <= given.at AND $6 IS NOT NULL AND $8 IS NOT NULL THEN 'limit' END
+                WHEN coalesce(given.due > given.at, j.scheduled) THEN NULL
+                WHEN CASE WHEN $6 IS NULL THEN j.limit_key ELSE $8 END IS NULL THEN NULL
+                WHEN given.due IS NOT NULL OR $6 IS NOT NULL AND $8 IS DISTINCT FROM j.limit_key THEN 'limit'
+                ELSE j.blocked_by END
         FROM given
         WHERE j.id = $1 AND j.generation = $2 AND j.state = 'ready' AND j.generation < 9223372036854775805
           AND ($6 IS NULL OR (j.kind = $9 AND j.unique_key IS NOT DISTINCT FROM $10))
@@ -165,12 +184,15 @@ const PURGE: &str = "
     progress AS (DELETE FROM leasehold.job_progress WHERE job_id = ANY (ARRAY(SELECT id FROM old))),
     waits AS (DELETE FROM leasehold.job_waits WHERE job_id = ANY (ARRAY(SELECT id FROM old))),
     freed AS (
-        DELETE FROM leasehold.unique_keys
-        WHERE key = ANY (ARRAY(SELECT unique_key FROM old WHERE unique_key IS NOT NULL)) AND job_id = ANY (ARRAY(SELECT id FROM old))
+        DELETE FROM leasehold.unique_keys WHERE key = ANY (ARRAY(
+            SELECT k.key FROM leasehold.unique_keys AS k
+            WHERE k.key = ANY (ARRAY(SELECT unique_key FROM old WHERE unique_key IS NOT NULL)) AND k.job_id = ANY (ARRAY(SELECT id FROM old))
+            FOR NO KEY UPDATE SKIP LOCKED
+        ))
     ),
     purged AS (DELETE FROM leasehold.finished_jobs WHERE id = ANY (ARRAY(SELECT id FROM old)) RETURNING id)
     SELECT (SELECT pg_catalog.count(*) FROM purged) AS purged, (SELECT pg_catalog.count(*) FROM seen) AS seen,
-        pg_catalog.floor(extract(epoch FROM last.finished_at) * 1000000)::bigint AS finished_at, last.id
+        pg_catalog.round(extract(epoch FROM last.finished_at) * 1000000)::bigint AS finished_at, last.id
     FROM (SELECT 1) AS one LEFT JOIN (SELECT finished_at, id FROM seen ORDER BY finished_at DESC, id DESC LIMIT 1) AS last ON true
 ";
 

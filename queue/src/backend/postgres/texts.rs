@@ -73,9 +73,9 @@ macro_rules! moved {
             "moved AS (
                 INSERT INTO leasehold.finished_jobs
                     (id, queue, kind, version, payload, priority, run_at, attempt, max_attempts, lease_token, lease_ms,
-                     idempotency_key, unique_key, limit_key, limit_rank, batch_id, created_at, state, generation, reason)
+                     idempotency_key, unique_key, unique_states, limit_key, limit_rank, batch_id, created_at, state, generation, reason)
                 SELECT e.id, e.queue, e.kind, e.version, e.payload, e.priority, e.run_at, e.attempt, e.max_attempts,
-                    e.lease_token, e.lease_ms, e.idempotency_key, e.unique_key, e.limit_key, e.limit_rank, e.batch_id, e.created_at, ",
+                    e.lease_token, e.lease_ms, e.idempotency_key, e.unique_key, e.unique_states, e.limit_key, e.limit_rank, e.batch_id, e.created_at, ",
             $state,
             ", ",
             $generation,
@@ -84,10 +84,10 @@ macro_rules! moved {
             " FROM ended AS e
                 ON CONFLICT (id) DO UPDATE SET
                     (queue, kind, version, payload, priority, run_at, attempt, max_attempts, lease_token, lease_ms,
-                     idempotency_key, unique_key, limit_key, limit_rank, batch_id, created_at, state, generation, reason, finished_at)
+                     idempotency_key, unique_key, unique_states, limit_key, limit_rank, batch_id, created_at, state, generation, reason, finished_at)
                     = ROW (excluded.queue, excluded.kind, excluded.version, excluded.payload, excluded.priority,
                      excluded.run_at, excluded.attempt, excluded.max_attempts, excluded.lease_token, excluded.lease_ms,
-                     excluded.idempotency_key, excluded.unique_key, excluded.limit_key, excluded.limit_rank, excluded.batch_id,
+                     excluded.idempotency_key, excluded.unique_key, excluded.unique_states, excluded.limit_key, excluded.limit_rank, excluded.batch_id,
                      excluded.created_at, excluded.state,
                      excluded.generation, excluded.reason, excluded.finished_at)
                 RETURNING id, queue, kind, attempt, generation, state

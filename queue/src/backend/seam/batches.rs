@@ -81,6 +81,9 @@ pub trait BatchStatements {
     /// A batch, without a lock.
     fn batch(&mut self, schema: &Schema, id: i64) -> QueryResult<Option<BatchRow>>;
 
+    /// The batches of these jobs, which have ended.
+    fn batches_of(&mut self, schema: &Schema, ended: &[i64]) -> QueryResult<Vec<i64>>;
+
     /// The batch whose callback a job is.
     fn batch_of_callback(&mut self, schema: &Schema, job_id: i64) -> QueryResult<Option<BatchRow>>;
 

@@ -2,7 +2,7 @@
 
 use diesel::QueryableByName;
 use diesel::result::QueryResult;
-use diesel::sql_types::{BigInt, SmallInt, Text};
+use diesel::sql_types::{BigInt, Bool, SmallInt, Text};
 
 use super::RunAt;
 use crate::schema::Schema;
@@ -31,6 +31,9 @@ pub struct KeyHolder {
     /// The states in which it keeps the key.
     #[diesel(sql_type = SmallInt)]
     pub states: i16,
+    /// Whether its time has passed.
+    #[diesel(sql_type = Bool)]
+    pub expired: bool,
 }
 
 /// A ready job, locked until the end of the transaction.
@@ -40,6 +43,9 @@ pub struct LockedReady {
     pub id: i64,
     #[diesel(sql_type = BigInt)]
     pub generation: i64,
+    /// It is too old to run, and will be discarded.
+    #[diesel(sql_type = Bool)]
+    pub expired: bool,
 }
 
 /// The state that a job is in.
@@ -72,9 +78,6 @@ pub struct Replacement {
 pub trait KeyStatements {
     /// Takes the keys that nobody has, waiting for whoever is about to commit one; returns the keys taken.
     fn take_keys(&mut self, schema: &Schema, keys: &[NewKey]) -> QueryResult<Vec<String>>;
-
-    /// Removes expired ones among `keys`.
-    fn drop_expired_keys(&mut self, schema: &Schema, keys: &[String]) -> QueryResult<usize>;
 
     /// Who has each of `keys`.
     fn key_holders(&mut self, schema: &Schema, keys: &[String]) -> QueryResult<Vec<KeyHolder>>;

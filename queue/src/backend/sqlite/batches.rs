@@ -6,7 +6,7 @@ use diesel::result::{OptionalExtension, QueryResult};
 use diesel::sql_types::{BigInt, Nullable, Text};
 use diesel::{RunQueryDsl, SqliteConnection};
 
-use super::{now_ms, write};
+use super::{json, now_ms, write};
 use crate::backend::{BatchCountRow, BatchLook, BatchRow, BatchStatements, NewBatch};
 use crate::schema::Schema;
 use crate::sql::{Id, Sql, bind};
@@ -30,6 +30,11 @@ const INSERT_BATCH: &str = "
 const SHARE_BATCH: &str = "UPDATE leasehold_batches SET name = name WHERE id = $1";
 
 const BATCH: &str = concat!("SELECT ", batch_columns!(), " FROM leasehold_batches WHERE id = $1");
+
+const BATCHES_OF: &str = "
+    SELECT DISTINCT batch_id AS id FROM leasehold_finished_jobs
+    WHERE id IN (SELECT value FROM json_each($1)) AND batch_id IS NOT NULL
+";
 
 const BATCH_OF_CALLBACK: &str = concat!(
     "SELECT ",
@@ -124,6 +129,11 @@ impl BatchStatements for SqliteConnection {
     fn batch(&mut self, schema: &Schema, id: i64) -> QueryResult<Option<BatchRow>> {
         let sql = Sql(schema.render(BATCH), (bind::<BigInt, _>(id),));
         sql.get_result(self).optional()
+    }
+
+    fn batches_of(&mut self, schema: &Schema, ended: &[i64]) -> QueryResult<Vec<i64>> {
+        let ids: Vec<Id> = Sql(schema.render(BATCHES_OF), (bind::<Text, _>(json(ended)?),)).load(self)?;
+        Ok(ids.into_iter().map(|row| row.id).collect())
     }
 
     fn batch_of_callback(&mut self, schema: &Schema, job_id: i64) -> QueryResult<Option<BatchRow>> {

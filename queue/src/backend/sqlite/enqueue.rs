@@ -15,10 +15,10 @@ const MAX_TEXT_BYTES: usize = 32 * 1024 * 1024;
 
 const INSERT: &str = "
     INSERT INTO leasehold_jobs (queue, kind, version, payload, priority, run_at, scheduled, max_attempts, lease_ms,
-        idempotency_key, unique_key, created_at, expires_at, limit_key, limit_rank, batch_id, awaited, blocked_by)
+        idempotency_key, unique_key, created_at, expires_at, limit_key, limit_rank, batch_id, awaited, blocked_by, unique_states)
     SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6, value->>7, value->>8,
         coalesce(value->>9, lower(hex(randomblob(16)))), value->>10, $2,
-        $2 + (value->11->>0), value->11->>1, value->11->>2, value->11->>3, value->11->>4, value->11->>5
+        $2 + (value->11->>0), value->11->>1, value->11->>2, value->11->>3, value->11->>4, value->11->>5, value->11->>6
     FROM json_each($1)
     RETURNING id
 ";
@@ -119,6 +119,7 @@ fn row(job: &NewJob, now: i64) -> impl serde::Serialize {
             job.batch_id,
             i32::from(job.awaited),
             blocked_by,
+            job.unique.mask(),
         ),
     )
 }

@@ -14,9 +14,9 @@ use crate::sql::{Id, Sql, bind};
 const COPY_EXPIRED: &str = "
     INSERT OR REPLACE INTO leasehold_finished_jobs
         (id, queue, kind, version, payload, priority, run_at, attempt, max_attempts, lease_token, lease_ms,
-         idempotency_key, unique_key, limit_key, limit_rank, batch_id, created_at, state, generation, reason, finished_at)
+         idempotency_key, unique_key, unique_states, limit_key, limit_rank, batch_id, created_at, state, generation, reason, finished_at)
     SELECT id, queue, kind, version, payload, priority, run_at, attempt, max_attempts, lease_token, lease_ms,
-        idempotency_key, unique_key, limit_key, limit_rank, batch_id, created_at, 'discarded', generation + 1, 'expired', $1
+        idempotency_key, unique_key, unique_states, limit_key, limit_rank, batch_id, created_at, 'discarded', generation + 1, 'expired', $1
     FROM leasehold_jobs INDEXED BY leasehold_jobs_expires
     WHERE state = 'ready' AND expires_at IS NOT NULL AND expires_at <= $1 AND generation < 9223372036854775806
         AND ($3 IS NULL OR id = $3)

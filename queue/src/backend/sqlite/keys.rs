@@ -18,18 +18,15 @@ const TAKE_KEYS: &str = "
     RETURNING key
 ";
 
-/// The `+` keeps the planner from reading every expired key of the table instead.
-const DROP_EXPIRED_KEYS: &str = "
-    DELETE FROM leasehold_unique_keys WHERE key IN (SELECT value FROM json_each($1)) AND +expires_at <= $2
-";
-
 const KEY_HOLDERS: &str = "
-    SELECT key, job_id, fingerprint, states FROM leasehold_unique_keys WHERE key IN (SELECT value FROM json_each($1))
+    SELECT key, job_id, fingerprint, states, coalesce(expires_at <= $2, 0) AS expired
+    FROM leasehold_unique_keys WHERE key IN (SELECT value FROM json_each($1))
 ";
 
 /// The enqueue has written already, so nobody else can: there is nothing to lock.
 const LOCK_READY: &str = "
-    SELECT id, generation FROM leasehold_jobs WHERE id IN (SELECT value FROM json_each($1)) AND state = 'ready' ORDER BY id
+    SELECT id, generation, coalesce(expires_at <= $2, 0) AS expired
+    FROM leasehold_jobs WHERE id IN (SELECT value FROM json_each($1)) AND state = 'ready' ORDER BY id
 ";
 
 const JOB_STATES: &str = "
@@ -85,17 +82,14 @@ impl KeyStatements for SqliteConnection {
         Sql(schema.render(TAKE_KEYS), binds).load(self).map(texts)
     }
 
-    fn drop_expired_keys(&mut self, schema: &Schema, keys: &[String]) -> QueryResult<usize> {
-        let binds = (bind::<Text, _>(json(keys)?), bind::<BigInt, _>(now_ms()));
-        Sql(schema.render(DROP_EXPIRED_KEYS), binds).execute(self)
-    }
-
     fn key_holders(&mut self, schema: &Schema, keys: &[String]) -> QueryResult<Vec<KeyHolder>> {
-        Sql(schema.render(KEY_HOLDERS), (bind::<Text, _>(json(keys)?),)).load(self)
+        let binds = (bind::<Text, _>(json(keys)?), bind::<BigInt, _>(now_ms()));
+        Sql(schema.render(KEY_HOLDERS), binds).load(self)
     }
 
     fn lock_ready(&mut self, schema: &Schema, ids: &[i64]) -> QueryResult<Vec<LockedReady>> {
-        Sql(schema.render(LOCK_READY), (bind::<Text, _>(json(ids)?),)).load(self)
+        let binds = (bind::<Text, _>(json(ids)?), bind::<BigInt, _>(now_ms()));
+        Sql(schema.render(LOCK_READY), binds).load(self)
     }
 
     fn job_states(&mut self, schema: &Schema, ids: &[i64]) -> QueryResult<Vec<JobState>> {

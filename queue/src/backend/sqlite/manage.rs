@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use diesel::result::QueryResult;
-use diesel::sql_types::{BigInt, Bool, Integer, Nullable, Text};
+use diesel::sql_types::{BigInt, Bool, Integer, Nullable, SmallInt, Text};
 use diesel::{QueryableByName, RunQueryDsl, SqliteConnection};
 
 use super::settle::{Moved, complete_move};
@@ -61,9 +61,9 @@ const REQUEST_CANCEL: &str = "
 const COPY_CANCELLED: &str = "
     INSERT OR REPLACE INTO leasehold_finished_jobs
         (id, queue, kind, version, payload, priority, run_at, attempt, max_attempts, lease_token, lease_ms,
-         idempotency_key, unique_key, limit_key, limit_rank, batch_id, created_at, state, generation, reason, finished_at)
+         idempotency_key, unique_key, unique_states, limit_key, limit_rank, batch_id, created_at, state, generation, reason, finished_at)
     SELECT id, queue, kind, version, payload, priority, run_at, attempt, max_attempts, lease_token, lease_ms,
-        idempotency_key, unique_key, limit_key, limit_rank, batch_id, created_at, 'cancelled', generation + 1, $2, $3
+        idempotency_key, unique_key, unique_states, limit_key, limit_rank, batch_id, created_at, 'cancelled', generation + 1, $2, $3
     FROM leasehold_jobs WHERE id IN (SELECT value FROM json_each($1)) AND (state = 'ready' OR $4)
     RETURNING id, unique_key
 ";
@@ -77,42 +77,49 @@ const DELETE_CANCELLED: &str = "
 ";
 
 const FINISHED: &str = "
-    SELECT id, kind, payload, unique_key FROM leasehold_finished_jobs
+    SELECT id, kind, payload, unique_key, unique_states & 3 AS states FROM leasehold_finished_jobs
     WHERE id IN (SELECT value FROM json_each($1)) AND state IN ('discarded', 'cancelled')
         AND generation < 9223372036854775805
     ORDER BY id
 ";
 
-/// The key of a job that another one has taken since stays with that one. Of two with one key the elder is first.
+/// The key of a job that another one has taken since stays with that one. Of two with one key the elder is first. A key
+/// that it still has stays as it is, its period among that; one that it takes anew goes with its end, for its period has begun
+/// with its enqueue.
 const TAKE_KEY_AGAIN: &str = "
-    INSERT INTO leasehold_unique_keys AS k (key, job_id, fingerprint) VALUES ($1, $2, $3)
+    INSERT INTO leasehold_unique_keys AS k (key, job_id, fingerprint, states) VALUES ($1, $2, $3, $5)
     ON CONFLICT (key) DO UPDATE SET
-        job_id = excluded.job_id, fingerprint = excluded.fingerprint, states = k.states | excluded.states, expires_at = NULL
+        job_id = excluded.job_id, fingerprint = excluded.fingerprint,
+        states = CASE WHEN k.expires_at <= $4 THEN excluded.states ELSE k.states END,
+        expires_at = CASE WHEN k.expires_at > $4 THEN k.expires_at END
         WHERE k.job_id = excluded.job_id OR k.expires_at <= $4
 ";
 
 const COPY_BACK: &str = "
     INSERT INTO leasehold_jobs (id, queue, kind, version, payload, priority, run_at, max_attempts, generation, lease_token,
-        lease_ms, idempotency_key, unique_key, limit_key, limit_rank, blocked_by, batch_id, awaited, created_at)
+        lease_ms, idempotency_key, unique_key, unique_states, limit_key, limit_rank, blocked_by, batch_id, awaited, created_at)
     SELECT id, queue, kind, version, payload, priority, $2, max_attempts, generation + 1, lease_token,
-        lease_ms, idempotency_key, unique_key, limit_key, limit_rank, CASE WHEN limit_key IS NOT NULL THEN 'limit' END,
+        lease_ms, idempotency_key, unique_key, unique_states, limit_key, limit_rank, CASE WHEN limit_key IS NOT NULL THEN 'limit' END,
         batch_id, EXISTS (SELECT 1 FROM leasehold_job_waits AS w WHERE w.on_job_id = f.id), created_at
     FROM leasehold_finished_jobs AS f WHERE id IN (SELECT value FROM json_each($1)) ORDER BY id
 ";
 
 const DELETE_REQUEUED: &str = "DELETE FROM leasehold_finished_jobs WHERE id IN (SELECT value FROM json_each($1))";
 
-/// What waits for other jobs looks at its run time only afterwards, and at its limit last.
+/// What waits for other jobs looks at its run time only afterwards, and at its limit last. One that a limit has admitted
+/// stays so, unless it is given another run time or limit.
 const EDIT: &str = "
     UPDATE leasehold_jobs SET
         generation = generation + 1, priority = coalesce($3, priority), run_at = coalesce($4, run_at),
-        scheduled = (blocked_by IS NOT 'jobs' AND coalesce($4, run_at) > $5),
+        scheduled = CASE WHEN blocked_by = 'jobs' THEN 0 ELSE coalesce($4 > $5, scheduled) END,
         payload = coalesce($6, payload), version = coalesce($7, version),
         limit_key = CASE WHEN $6 IS NULL THEN limit_key ELSE $8 END,
         blocked_by = CASE
             WHEN blocked_by = 'jobs' THEN 'jobs'
-            WHEN coalesce($4, run_at) <= $5 AND $6 IS NULL AND limit_key IS NOT NULL THEN 'limit'
-            WHEN coalesce($4, run_at) <= $5 AND $6 IS NOT NULL AND $8 IS NOT NULL THEN 'limit' END
+            WHEN coalesce($4 > $5, scheduled) THEN NULL
+            WHEN CASE WHEN $6 IS NULL THEN limit_key ELSE $8 END IS NULL THEN NULL
+            WHEN $4 IS NOT NULL OR $6 IS NOT NULL AND $8 IS NOT limit_key THEN 'limit'
+            ELSE blocked_by END
     WHERE id = $1 AND generation = $2 AND state = 'ready' AND generation < 9223372036854775805
         AND ($6 IS NULL OR (kind = $9 AND unique_key IS $10))
 ";
@@ -158,6 +165,8 @@ struct Finished {
     payload: String,
     #[diesel(sql_type = Nullable<Text>)]
     unique_key: Option<String>,
+    #[diesel(sql_type = SmallInt)]
+    states: i16,
 }
 
 impl ManageStatements for SqliteConnection {
@@ -301,6 +310,7 @@ fn take_key_again(
         bind::<BigInt, _>(job.id),
         bind::<Text, _>(crate::enqueue::fingerprint(&job.kind, &job.payload)),
         bind::<BigInt, _>(now),
+        bind::<SmallInt, _>(job.states),
     );
     Ok(Sql(schema.render(TAKE_KEY_AGAIN), binds).execute(conn)? == 1)
 }

@@ -15,9 +15,9 @@ use crate::sql::{Id, Sql, bind};
 const COPY_TO_FINISHED: &str = "
     INSERT OR REPLACE INTO leasehold_finished_jobs
         (id, queue, kind, version, payload, priority, run_at, attempt, max_attempts, lease_token, lease_ms,
-         idempotency_key, unique_key, limit_key, limit_rank, batch_id, created_at, state, generation, reason, finished_at)
+         idempotency_key, unique_key, unique_states, limit_key, limit_rank, batch_id, created_at, state, generation, reason, finished_at)
     SELECT j.id, j.queue, j.kind, j.version, j.payload, j.priority, j.run_at, j.attempt, j.max_attempts, j.lease_token,
-        j.lease_ms, j.idempotency_key, j.unique_key, j.limit_key, j.limit_rank, j.batch_id, j.created_at, $2, j.generation + $3, $5, $4
+        j.lease_ms, j.idempotency_key, j.unique_key, j.unique_states, j.limit_key, j.limit_rank, j.batch_id, j.created_at, $2, j.generation + $3, $5, $4
     FROM json_each($1) AS f CROSS JOIN leasehold_jobs AS j
         ON j.id = f.value->>0 AND j.generation = f.value->>1 AND j.lease_token = f.value->>2 AND j.state = 'running'
     WHERE NOT $6 OR j.lease_until > $4

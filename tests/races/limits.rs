@@ -7,11 +7,9 @@ use std::time::{Duration, Instant};
 
 use leasehold::{EnqueueOptions, Enqueued, Handler, Job, LeaseGuard, Outcome, Running, Schema, Worker, testing};
 use leasehold_tests::jobs::{Effects, SOON, prepare};
-use leasehold_tests::{TestDb, conformance, eventually};
+use leasehold_tests::{TestDb, conformance, eventually, race_time};
 use serde::{Deserialize, Serialize};
 
-/// How long the workers are disturbed, in seconds; longer with `LEASEHOLD_RACE_SECONDS`.
-const SECONDS: u64 = 3;
 /// For each second.
 const JOBS: i64 = 100;
 const TENANTS: i64 = 4;
@@ -127,10 +125,7 @@ conformance!(
         if Db::BACKEND == "postgres" {
             db.sql("ALTER TABLE effects ADD COLUMN place bigserial");
         }
-        let seconds = std::env::var("LEASEHOLD_RACE_SECONDS")
-            .ok()
-            .and_then(|seconds| seconds.parse().ok())
-            .unwrap_or(SECONDS);
+        let seconds = race_time().as_secs();
         let (jobs, options) = (JOBS * i64::try_from(seconds).unwrap(), EnqueueOptions::new());
         let crowds: Vec<Crowd> = (0..jobs).map(|n| Crowd { tenant: n % TENANTS, n }).collect();
         let lines: Vec<Line> = (0..jobs)

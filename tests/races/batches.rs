@@ -18,15 +18,9 @@ use leasehold::{
     testing,
 };
 use leasehold_tests::jobs::{Effects, SOON, prepare};
-use leasehold_tests::{TestDb, conformance, eventually};
+use leasehold_tests::{TestDb, conformance, eventually, race_time};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
-
-/// How long a race goes on.
-fn how_long() -> Duration {
-    let seconds = std::env::var("LEASEHOLD_RACE_SECONDS").ok();
-    Duration::from_secs(seconds.and_then(|text| text.parse().ok()).unwrap_or(3))
-}
 
 /// Callbacks note their batch's number with this added.
 const CALLBACK: i64 = 1_000_000_000;
@@ -53,7 +47,7 @@ impl<C: Effects> Handler<C> for Grow {
         }
         lease.commit(|tx| {
             for _ in 0..self.depth {
-                batch::add(tx, batch, &Grow { depth: self.depth - 1 })?;
+                batch::add(tx, &Schema::default(), batch, &Grow { depth: self.depth - 1 })?;
             }
             Ok(())
         })
@@ -96,7 +90,7 @@ impl Race {
         Self {
             over: AtomicBool::new(false),
             open: AtomicI64::new(0),
-            until: Instant::now() + how_long(),
+            until: Instant::now() + race_time(),
         }
     }
 
@@ -195,7 +189,7 @@ conformance!(
                         let id = added.lock().unwrap().keys().rev().nth(fastrand::usize(0..4)).copied();
                         let Some(id) = id else { continue };
                         let outcome = conn.transaction(|tx| {
-                            let added = batch::add(tx, id, &Grow { depth: 0 })?;
+                            let added = batch::add(tx, &Schema::default(), id, &Grow { depth: 0 })?;
                             if fastrand::bool() {
                                 std::thread::yield_now();
                             }
@@ -211,7 +205,7 @@ conformance!(
             }
             scope.spawn(|| claim_and_die_often::<Grow, _>(&race, &mut connect::<Connection>(&url)));
             let mut conn = connect::<Connection>(&url);
-            eventually(SOON.max(how_long() * 2), "every batch has finished and called", || {
+            eventually(SOON.max(race_time() * 2), "every batch has finished and called", || {
                 std::thread::sleep(Duration::from_millis(20)); // a count each time
                 race.open.store(open::<Connection>(&mut conn), Ordering::Release);
                 Instant::now() > race.until && open::<Connection>(&mut conn) == 0
@@ -364,7 +358,7 @@ conformance!(
     /// The check's first look finds no open job; the add commits before the check has locked the batch.
     fn an_add_at_the_moment_of_the_check_keeps_the_batch_open(db: &mut Db) {
         prepare(db);
-        let (url, until) = (db.url(), Instant::now() + how_long());
+        let (url, until) = (db.url(), Instant::now() + race_time());
         let (added, finished) = (AtomicU64::new(0), AtomicU64::new(0));
         std::thread::scope(|scope| {
             for _ in 0..3 {
@@ -375,7 +369,7 @@ conformance!(
                         // About when the check comes, which is soon.
                         let late = fastrand::u64(0..50);
                         std::thread::sleep(Duration::from_micros(late * late));
-                        match batch::add(&mut conn, id, &Grow { depth: 0 }) {
+                        match batch::add(&mut conn, &Schema::default(), id, &Grow { depth: 0 }) {
                             Ok(_) => _ = added.fetch_add(1, Ordering::Relaxed),
                             Err(BatchError::Finished { .. }) => _ = finished.fetch_add(1, Ordering::Relaxed),
                             Err(error) => panic!("{error:?}"),
