@@ -218,6 +218,10 @@ fn check_batch<C: Backend>(conn: &mut C, schema: &Schema, id: i64) -> QueryResul
     if !look(conn, schema, id)?.is_some_and(|look| is_news(&look)) {
         return Ok(Checked::Nothing);
     }
+    // A transaction that sees an older state would miss a job that was added since. A worker's maintenance looks later.
+    if !conn.sees_commits()? {
+        return Ok(Checked::Nothing);
+    }
     atomically(conn, |conn| {
         let Some(batch) = conn.lock_batch(schema, id)? else {
             return Ok(Checked::Locked);

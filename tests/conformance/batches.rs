@@ -522,7 +522,7 @@ conformance!(
             .transaction(|tx| {
                 tx.batch_execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")?;
                 assert_eq!(look(tx, id).counts.ready, 1);
-                batch::add(&mut conn, &default_schema(), id, &note("more")).unwrap();
+                batch::add(&mut conn, &schema, id, &note("more")).unwrap();
                 assert_eq!(batch::cancel(tx, &schema, id, Cancel::Hard, "no").unwrap(), 1);
                 Ok::<_, diesel::result::Error>(())
             })

@@ -345,6 +345,31 @@ conformance!(
 );
 
 conformance!(
+    /// The process that ends it looks at those that wait, as after its first end.
+    fn a_requeued_job_is_still_awaited_by_those_that_wait_for_it(db: &mut Db) {
+        let mut conn = migrated(db);
+        let schema = default_schema();
+        let workflow = Workflow::new();
+        let first = workflow.add(&note("first"));
+        let second = workflow.add(&note("second"));
+        let last = workflow.add(&note("last")).after_all([first, second]).run_anyway();
+        let ids = workflow.enqueue(&mut conn).unwrap();
+        let alone = note("alone").enqueue(&mut conn).unwrap().id();
+        for id in [ids.id_of(first), alone] {
+            assert!(manage::cancel(&mut conn, &schema, id, Cancel::Hard, "no").unwrap());
+            manage::requeue(&mut conn, &schema, id).unwrap();
+        }
+        let (rows, _) = claim_served(&mut conn, &[served("default", "note", 1)], 10);
+        let awaited: Vec<_> = rows.iter().map(|row| (row.id, row.awaited)).collect();
+        assert_eq!(
+            awaited,
+            [(ids.id_of(first), true), (ids.id_of(second), true), (alone, false)]
+        );
+        assert_eq!(state(&mut conn, ids.id_of(last)), State::Ready);
+    }
+);
+
+conformance!(
     fn a_cancel_by_hand_needs_no_worker_to_cancel_those_that_wait_and_to_finish_the_batch(db: &mut Db) {
         let mut conn = migrated(db);
         let schema = default_schema();
@@ -369,30 +394,5 @@ conformance!(
             1,
             "its callback"
         );
-    }
-);
-
-conformance!(
-    /// The process that ends it looks at those that wait, as after its first end.
-    fn a_requeued_job_is_still_awaited_by_those_that_wait_for_it(db: &mut Db) {
-        let mut conn = migrated(db);
-        let schema = default_schema();
-        let workflow = Workflow::new();
-        let first = workflow.add(&note("first"));
-        let second = workflow.add(&note("second"));
-        let last = workflow.add(&note("last")).after_all([first, second]).run_anyway();
-        let ids = workflow.enqueue(&mut conn).unwrap();
-        let alone = note("alone").enqueue(&mut conn).unwrap().id();
-        for id in [ids.id_of(first), alone] {
-            assert!(manage::cancel(&mut conn, &schema, id, Cancel::Hard, "no").unwrap());
-            manage::requeue(&mut conn, &schema, id).unwrap();
-        }
-        let (rows, _) = claim_served(&mut conn, &[served("default", "note", 1)], 10);
-        let awaited: Vec<_> = rows.iter().map(|row| (row.id, row.awaited)).collect();
-        assert_eq!(
-            awaited,
-            [(ids.id_of(first), true), (ids.id_of(second), true), (alone, false)]
-        );
-        assert_eq!(state(&mut conn, ids.id_of(last)), State::Ready);
     }
 );

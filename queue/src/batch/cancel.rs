@@ -1,7 +1,7 @@
 //! Cancelling a batch as a whole.
 
 use super::{BatchError, check_now};
-use crate::backend::{AsBackend, Backend, BatchStatements, Connect};
+use crate::backend::{AsBackend, Backend, BatchStatements};
 use crate::follow_up::{Direct, Ended, Followed, follow};
 use crate::manage::{Cancel, cancel_these};
 use crate::migrate::Migrate;
@@ -59,10 +59,7 @@ pub fn cancel(
         ended.awaited.extend(page);
         conn.patiently(|conn| follow(&mut Direct(conn), schema, &mut ended, &mut Followed::default()))??;
     }
-    // A transaction that sees an older state would miss a job that was added since. A worker's maintenance looks later.
-    if conn.sees_commits()? {
-        conn.patiently(|conn| check_now(conn, schema, id))??;
-    }
+    conn.patiently(|conn| check_now(conn, schema, id))??;
     crate::wake::expect_local();
     Ok(cancelled)
 }
