@@ -11,7 +11,7 @@
 //! let guests: Vec<Greet> = ["Ada", "Grace"].map(|name| Greet { name: name.to_owned() }).into();
 //! let id = Batch::new("party")
 //!     .add_all(&guests, &EnqueueOptions::new())
-//!     .on_done(&Greet { name: "everybody".to_owned() })
+//!     .on_finished(&Greet { name: "everybody".to_owned() })
 //!     .enqueue(&mut conn)?
 //!     .id;
 //! Worker::<SqliteConnection, _>::new(url, ()).register::<Greet>().run_until_empty()?;
@@ -147,12 +147,12 @@ impl Batch {
 
     /// The job that runs once all jobs of the batch have ended, however they did; also after the batch was cancelled. A
     /// second call replaces the first.
-    pub fn on_done<J: Job>(self, job: &J) -> Self {
-        self.on_done_with(job, &EnqueueOptions::new())
+    pub fn on_finished<J: Job>(self, job: &J) -> Self {
+        self.on_finished_with(job, &EnqueueOptions::new())
     }
 
-    /// As [`Batch::on_done`], with a priority, queue and more of its own; a delay counts from the batch's enqueue.
-    pub fn on_done_with<J: Job>(mut self, job: &J, options: &EnqueueOptions) -> Self {
+    /// As [`Batch::on_finished`], with a priority, queue and more of its own; a delay counts from the batch's enqueue.
+    pub fn on_finished_with<J: Job>(mut self, job: &J, options: &EnqueueOptions) -> Self {
         self.done = Jobs::default();
         let pushed = self.done.push(std::slice::from_ref(job), options);
         self.note(pushed)

@@ -133,7 +133,7 @@ impl<'j, C: Backend> LeaseGuard<'j, C> {
 
     /// Whether somebody asked this job to stop. The handler may stop with [`LeaseGuard::cancel`], or go on and complete.
     #[must_use]
-    pub fn is_cancelled(&self) -> bool {
+    pub fn is_cancel_requested(&self) -> bool {
         self.held.is_cancel_requested()
     }
 
@@ -345,9 +345,9 @@ impl LeaseWatch {
         self.held.lost().is_some()
     }
 
-    /// As [`LeaseGuard::is_cancelled`].
+    /// As [`LeaseGuard::is_cancel_requested`].
     #[must_use]
-    pub fn is_cancelled(&self) -> bool {
+    pub fn is_cancel_requested(&self) -> bool {
         self.held.is_cancel_requested()
     }
 

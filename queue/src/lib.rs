@@ -46,7 +46,7 @@
 //! | enqueue at given times | [`schedule`], [`Worker::schedule`] |
 //! | see what happens | [`Hooks`], [`Counts`], [`JobInfo`], [`inspect`] |
 //! | run many as one, or one after others | [`Batch`], [`batch`](mod@batch), [`Workflow`], [`Step`] |
-//! | get results and progress | [`LeaseGuard::commit_with`], [`LeaseGuard::progress`], [`inspect::result`](fn@inspect::result), [`inspect::wait_for`] |
+//! | get results and progress | [`LeaseGuard::commit_result`], [`LeaseGuard::progress`], [`inspect::result`](fn@inspect::result), [`inspect::wait_for`] |
 //! | cancel, requeue, edit and purge by hand | [`manage`] |
 //! | test it | [`testing`], [`assert_enqueued!`] |
 //!

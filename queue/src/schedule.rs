@@ -30,7 +30,7 @@
 //! versions of a program side by side do not change it to and fro. A program whose payload version is lower than the
 //! stored one leaves the row to the newer program.
 //!
-//! What was [`put()`] or [`change()`]d at run time belongs to run time: starts leave it alone. [`pause()`] does not
+//! What was [`put()`] or [`change()`]d by a call stays as it is: starts leave it alone. [`pause()`] does not
 //! change whose it is. A schedule that disappears from the code stays, and goes on firing, until it is [`remove()`]d; one
 //! that is removed while it is in the code comes back with the next start, so pause that one instead.
 //!

@@ -35,7 +35,7 @@ use plan::Plan;
 ///
 /// impl Handler<SqliteConnection> for Count {
 ///     fn run<'j>(self, lease: LeaseGuard<'j, SqliteConnection>, _: &()) -> Outcome<'j> {
-///         lease.finish_with(&self.text.split(' ').count())
+///         lease.finish_result(&self.text.split(' ').count())
 ///     }
 /// }
 ///

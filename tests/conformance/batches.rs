@@ -72,7 +72,7 @@ fn notes(count: usize) -> Vec<Note> {
 fn enqueued<C: Backend>(conn: &mut C, count: usize) -> i64 {
     let batch = Batch::new("notes")
         .add_all(&notes(count), &EnqueueOptions::new())
-        .on_done(&call("done"))
+        .on_finished(&call("done"))
         .on_discarded(&call("discarded"));
     batch.enqueue(conn).unwrap().id
 }
@@ -265,7 +265,11 @@ conformance!(
         let id = enqueued(&mut conn, 1);
         conn.transaction(|tx| {
             let large = note("x".repeat(EnqueueOptions::MAX_PAYLOAD_BYTES));
-            let refused = Batch::new("b").add(&large).on_done(&call("x")).enqueue(tx).unwrap_err();
+            let refused = Batch::new("b")
+                .add(&large)
+                .on_finished(&call("x"))
+                .enqueue(tx)
+                .unwrap_err();
             assert!(
                 matches!(refused, BatchError::Enqueue(EnqueueError::PayloadTooLarge { .. })),
                 "{refused:?}"
@@ -273,7 +277,7 @@ conformance!(
             let refused = Batch::new("").add(&note("x")).enqueue(tx).unwrap_err();
             assert!(matches!(refused, BatchError::Name(_)), "{refused:?}");
             let refused = Batch::new("b")
-                .on_done_with(&call("there"), &taken)
+                .on_finished_with(&call("there"), &taken)
                 .add(&note("x"))
                 .enqueue(tx)
                 .unwrap_err();
@@ -459,7 +463,7 @@ conformance!(
         conn.finish(&schema, &fences[..1]).unwrap();
         run_new(&mut conn, |_, mut lease| {
             lease.progress(1, 2, "half")?;
-            lease.finish_with(&1)
+            lease.finish_result(&1)
         });
         assert_eq!(
             conn.purge(&schema, "completed", 0, PurgeCursor::START, 10)

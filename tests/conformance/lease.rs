@@ -161,9 +161,9 @@ conformance!(
                 assert_eq!((lease.job_id(), lease.idempotency_key()), (id, "key"));
                 assert_eq!((lease.attempt(), lease.is_last_attempt()), (attempt, attempt == 2));
                 assert_eq!(lease.generation(), i64::from(attempt));
-                assert!(!lease.is_lost() && !lease.is_cancelled() && lease.check().is_ok());
+                assert!(!lease.is_lost() && !lease.is_cancel_requested() && lease.check().is_ok());
                 let watch = lease.watch();
-                assert!(!watch.is_lost() && !watch.is_cancelled() && is_about(watch.remaining(), MINUTE));
+                assert!(!watch.is_lost() && !watch.is_cancel_requested() && is_about(watch.remaining(), MINUTE));
                 Err(leasehold::JobError::retry("again"))
             });
             assert_eq!(

@@ -29,13 +29,13 @@ conformance!(
         let mut conn = migrated(db);
         let schema = default_schema();
         let (with, counts) = run_new(&mut conn, |_, lease| {
-            lease.commit_with(|tx| {
+            lease.commit_result(|tx| {
                 write(tx, 1)?;
                 Ok(sums())
             })
         });
         assert_eq!(counts.completed, 1);
-        let (finished, _) = run_new(&mut conn, |_, lease| lease.finish_with(&sums()));
+        let (finished, _) = run_new(&mut conn, |_, lease| lease.finish_result(&sums()));
         let (without, _) = run_new(&mut conn, |_, lease| lease.commit(|_| Ok(())));
         assert_eq!(inspect::result(&mut conn, &schema, with).unwrap(), Some(sums()));
         assert_eq!(inspect::result(&mut conn, &schema, finished).unwrap(), Some(sums()));
@@ -60,14 +60,14 @@ conformance!(
             let mut other = open(&*db);
             let fence = take_over(&mut other, id).unwrap();
             assert_eq!(other.finish(&default_schema(), &[fence]).unwrap(), [id]);
-            lease.commit_with(|tx| {
+            lease.commit_result(|tx| {
                 write(tx, 1)?;
                 Ok("late")
             })
         });
         assert_eq!((counts.lost, counts.completed), (1, 0));
         let (failed, _) = run_new(&mut conn, |_, lease| {
-            lease.commit_with(|tx| {
+            lease.commit_result(|tx| {
                 write(tx, 2)?;
                 Err::<u8, _>(JobError::discard("no"))
             })
@@ -88,7 +88,7 @@ conformance!(
     fn no_result_is_stored_outside_of_the_commits_transaction(db: &mut Db) {
         let mut conn = migrated(db);
         let (id, counts) = run_new(&mut conn, |_, lease| {
-            lease.commit_with(|tx| {
+            lease.commit_result(|tx| {
                 tx.batch_execute("COMMIT")?;
                 Ok(1)
             })
@@ -103,7 +103,7 @@ conformance!(
     fn the_result_of_an_earlier_completion_does_not_count(db: &mut Db) {
         let mut conn = migrated(db);
         let schema = default_schema();
-        let (id, _) = run_new(&mut conn, |_, lease| lease.finish_with(&1));
+        let (id, _) = run_new(&mut conn, |_, lease| lease.finish_result(&1));
         db.sql("UPDATE leasehold.finished_jobs SET generation = generation + 2");
         assert_eq!(inspect::result::<i32>(&mut conn, &schema, id).unwrap(), None);
         db.sql("UPDATE leasehold.job_results SET generation = generation + 2");
@@ -141,13 +141,13 @@ conformance!(
                 let (_, counts) = run_new(&mut conn, |_, lease| {
                     let unserializable = BTreeMap::from([((1, 2), 3)]);
                     let outcome = match (bad, finishes) {
-                        (Bad::Unserializable, false) => lease.commit_with(|_| Ok(unserializable)),
-                        (Bad::Unserializable, true) => lease.finish_with(&unserializable),
-                        (_, false) => lease.commit_with(|tx| {
+                        (Bad::Unserializable, false) => lease.commit_result(|_| Ok(unserializable)),
+                        (Bad::Unserializable, true) => lease.finish_result(&unserializable),
+                        (_, false) => lease.commit_result(|tx| {
                             write(tx, 1)?;
                             Ok(value(bad))
                         }),
-                        (_, true) => lease.finish_with(&value(bad)),
+                        (_, true) => lease.finish_result(&value(bad)),
                     };
                     let error = outcome.as_ref().unwrap_err();
                     assert!(is_right(bad, error.downcast_ref().unwrap()), "{bad:?}: {error}");

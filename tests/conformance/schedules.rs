@@ -67,7 +67,7 @@ conformance!(
         );
         assert_eq!(
             (one.paused, one.defined_by, one.revision, one.last_at),
-            (false, DefinedBy::RunTime, 1, None)
+            (false, DefinedBy::Call, 1, None)
         );
         // Kathmandu is 5:45 ahead of UTC.
         let upcoming = one.upcoming(3).unwrap();

@@ -132,11 +132,11 @@ conformance!(
                 assert_eq!(lease.result_of::<i32>("bad")?, None);
                 assert!(lease.result_of::<i32>("nobody").is_err());
                 assert!(lease.result_of::<std::string::String>("number").is_err());
-                lease.finish_with(&7)
+                lease.finish_result(&7)
             }
             number => {
                 let number: i32 = number.parse()?;
-                lease.commit_with(|_| Ok(number))
+                lease.commit_result(|_| Ok(number))
             }
         });
         assert_eq!((counts.completed, counts.discarded, counts.retried), (4, 1, 0));
@@ -282,7 +282,7 @@ conformance!(
         // A callback of a batch is kept in the same way, and waits for no job.
         let open = leasehold::Batch::new("open")
             .add(&call("open"))
-            .on_done(&call("done"))
+            .on_finished(&call("done"))
             .enqueue(&mut conn)
             .unwrap();
         let fence = claim_notes(&mut conn);
@@ -379,7 +379,7 @@ conformance!(
         let ids = workflow.enqueue(&mut conn).unwrap();
         let batch = leasehold::Batch::new("b")
             .add(&note("only"))
-            .on_done(&call("done"))
+            .on_finished(&call("done"))
             .enqueue(&mut conn)
             .unwrap();
         let only = db.integer(&format!("SELECT id FROM leasehold.jobs WHERE batch_id = {}", batch.id));

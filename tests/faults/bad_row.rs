@@ -65,7 +65,7 @@ conformance!(
         for id in [waiting[0], waiting[2]] {
             eventually(SOON, "it is cancelled", || standing(db, id).starts_with("cancelled"));
         }
-        let batch = Batch::new("beside").add(&probe("yes")).on_done(&probe("yes"));
+        let batch = Batch::new("beside").add(&probe("yes")).on_finished(&probe("yes"));
         let id = batch.enqueue(&mut conn).unwrap().id;
         batch::wait_for(&mut conn, &Schema::default(), id, SOON, |_| {}).unwrap();
         assert_eq!(standing(db, waiting[1]), "ready");

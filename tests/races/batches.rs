@@ -175,7 +175,9 @@ conformance!(
                         ];
                         let count = u64::try_from(jobs.len()).unwrap();
                         let options = EnqueueOptions::new();
-                        let enqueued = Batch::new("grows").add_all(&jobs, &options).on_done(&Done { batch });
+                        let enqueued = Batch::new("grows")
+                            .add_all(&jobs, &options)
+                            .on_finished(&Done { batch });
                         let id = enqueued.enqueue(&mut conn).unwrap().id;
                         added.lock().unwrap().insert(id, count);
                     }

@@ -19,9 +19,9 @@ conformance!(
             .start()
             .unwrap();
         let handler = remote.begun();
-        assert!(!handler.watch.is_cancelled());
+        assert!(!handler.watch.is_cancel_requested());
         assert!(manage::cancel(&mut conn, &Schema::default(), id, Cancel::Soft, "enough").unwrap());
-        eventually(SOON, "the handler sees it", || handler.watch.is_cancelled());
+        eventually(SOON, "the handler sees it", || handler.watch.is_cancel_requested());
         assert!(!handler.watch.is_lost());
         handler.go();
         assert_eq!(remote.ended().result, Ok(()));
@@ -48,7 +48,7 @@ conformance!(
             .unwrap();
         let handler = remote.begun();
         manage::cancel(&mut conn, &Schema::default(), id, Cancel::Soft, "enough").unwrap();
-        eventually(SOON, "the handler sees it", || handler.watch.is_cancelled());
+        eventually(SOON, "the handler sees it", || handler.watch.is_cancel_requested());
         handler.go();
         eventually(SOON, "it is cancelled", || running.counts().cancelled == 1);
         assert_eq!(job(&mut conn, id).state.as_str(), "cancelled");
@@ -111,7 +111,9 @@ conformance!(
             .unwrap();
         let handler = remote.begun();
         manage::cancel(&mut conn, &Schema::default(), id, Cancel::Soft, "enough").unwrap();
-        eventually(SOON, "the handler sees the request", || handler.watch.is_cancelled());
+        eventually(SOON, "the handler sees the request", || {
+            handler.watch.is_cancel_requested()
+        });
         manage::cancel(&mut conn, &Schema::default(), id, Cancel::Hard, "enough").unwrap();
         eventually(SOON, "the handler sees the end", || handler.watch.is_lost());
         handler.go();

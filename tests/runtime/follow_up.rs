@@ -30,7 +30,7 @@ conformance!(
             let first = Note { n: 0 }.enqueue(&mut conn).unwrap().id();
             inspect::wait_for(&mut conn, &Schema::default(), first, SOON).unwrap();
             for then in [Then::Commit, Then::Finish, Then::Discard, Then::Cancel] {
-                let batch = Batch::new("one").add(&Step::now(1, then)).on_done(&Note { n: 1 });
+                let batch = Batch::new("one").add(&Step::now(1, then)).on_finished(&Note { n: 1 });
                 let id = batch.enqueue(&mut conn).unwrap().id;
                 assert_eq!(wait(&mut conn, id).counts.ended(), 1);
                 let workflow = Workflow::new();
@@ -59,7 +59,7 @@ conformance!(
             .unwrap();
         let id = Batch::new("left")
             .add(&Note { n: 1 })
-            .on_done(&Work { n: 1 })
+            .on_finished(&Work { n: 1 })
             .enqueue(&mut conn)
             .unwrap()
             .id;
@@ -88,7 +88,7 @@ conformance!(
         let batch = Batch::new("dies").add_all(&[Note { n: 1 }], &once);
         let id = batch
             .on_discarded(&Work { n: 7 })
-            .on_done(&Work { n: 8 })
+            .on_finished(&Work { n: 8 })
             .enqueue(&mut conn)
             .unwrap()
             .id;
@@ -117,7 +117,7 @@ conformance!(
             workflow.enqueue(&mut conn).unwrap();
             let batch = Batch::new("run").add_all(&[Note { n: 2 }, Note { n: 2 }], &EnqueueOptions::new());
             batch
-                .on_done(&Work { n: 3 })
+                .on_finished(&Work { n: 3 })
                 .on_discarded(&Work { n: 4 })
                 .enqueue(&mut conn)
                 .unwrap();
@@ -147,7 +147,7 @@ conformance!(
         let (app, remote) = app();
         let worker = Worker::<Connection, App>::new(db.url(), app).sweep_interval(HOUR);
         let running = worker.register::<Step>().start().unwrap();
-        let batch = Batch::new("last").add(&Step::waiting(1)).on_done(&Note { n: 1 });
+        let batch = Batch::new("last").add(&Step::waiting(1)).on_finished(&Note { n: 1 });
         let id = batch.enqueue(&mut conn).unwrap().id;
         let begun = remote.begun();
         std::thread::scope(|scope| {

@@ -171,7 +171,7 @@ conformance!(
         let own = found(&mut conn, "a");
         assert_eq!(
             (own.defined_by, own.cron.as_str(), own.revision),
-            (DefinedBy::RunTime, "0 0 3 1 *", paused.revision + 1)
+            (DefinedBy::Call, "0 0 3 1 *", paused.revision + 1)
         );
     }
 );

@@ -69,7 +69,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let pages: Vec<ConvertPage> = (1..=20).map(|page| ConvertPage { page }).collect();
     let id = Batch::new("book")
         .add_all(&pages, &EnqueueOptions::new())
-        .on_done(&BindBook {
+        .on_finished(&BindBook {
             title: "Emma".to_owned(),
         })
         .on_discarded(&TellEditor)

@@ -21,7 +21,7 @@ impl Handler<SqliteConnection> for ReadList {
         if self.guests.is_empty() {
             return Err(JobError::discard("the list is empty"));
         }
-        lease.finish_with(&self.guests.len())
+        lease.finish_result(&self.guests.len())
     }
 }
 
@@ -35,7 +35,7 @@ impl Handler<SqliteConnection> for OrderMeals {
         let guests: Vec<Option<u32>> = lease.results_of("list")?;
         let meals: u32 = guests.into_iter().flatten().sum();
         println!("{meals} meals");
-        lease.finish_with(&meals)
+        lease.finish_result(&meals)
     }
 }
 

@@ -21,7 +21,7 @@ CREATE TABLE leasehold.schedules (
     last_at      timestamptz,
     paused       boolean NOT NULL DEFAULT false,
     -- A start of a program changes what code defined, and leaves what was put or changed at run time.
-    defined_by   text NOT NULL CHECK (defined_by IN ('code', 'run time')),
+    defined_by   text NOT NULL CHECK (defined_by IN ('code', 'call')),
     -- +1 with each change, but not when it fires.
     revision     bigint NOT NULL DEFAULT 1,
     created_at   timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()

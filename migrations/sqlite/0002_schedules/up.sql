@@ -19,7 +19,7 @@ CREATE TABLE leasehold_schedules (
     last_at      INTEGER,
     paused       INTEGER NOT NULL DEFAULT 0 CHECK (paused IN (0, 1)),
     -- A start of a program changes what code defined, and leaves what was put or changed at run time.
-    defined_by   TEXT NOT NULL CHECK (defined_by IN ('code', 'run time')),
+    defined_by   TEXT NOT NULL CHECK (defined_by IN ('code', 'call')),
     -- +1 with each change, but not when it fires.
     revision     INTEGER NOT NULL DEFAULT 1,
     created_at   INTEGER NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER))

@@ -28,8 +28,8 @@ pub enum ReadResultError {
 
 /// The result that a job completed with.
 ///
-/// It was given to [`LeaseGuard::commit_with`](crate::LeaseGuard::commit_with) or
-/// [`LeaseGuard::finish_with`](crate::LeaseGuard::finish_with). `None` while the job has not completed, and when it
+/// It was given to [`LeaseGuard::commit_result`](crate::LeaseGuard::commit_result) or
+/// [`LeaseGuard::finish_result`](crate::LeaseGuard::finish_result). `None` while the job has not completed, and when it
 /// completed without one.
 ///
 /// # Errors

@@ -32,7 +32,7 @@ impl<'j, C: Backend> LeaseGuard<'j, C> {
     ///
     /// impl Handler<SqliteConnection> for Add {
     ///     fn run<'j>(self, lease: LeaseGuard<'j, SqliteConnection>, _: &()) -> Outcome<'j> {
-    ///         lease.commit_with(|_tx| Ok(self.0 + self.1))
+    ///         lease.commit_result(|_tx| Ok(self.0 + self.1))
     ///     }
     /// }
     ///
@@ -44,7 +44,7 @@ impl<'j, C: Backend> LeaseGuard<'j, C> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn commit_with<T: Serialize>(self, writes: impl FnOnce(&mut C) -> Result<T, JobError>) -> Outcome<'j> {
+    pub fn commit_result<T: Serialize>(self, writes: impl FnOnce(&mut C) -> Result<T, JobError>) -> Outcome<'j> {
         let mut writes = Some(writes);
         self.commit_within(None, 1, move |tx| match writes.take() {
             Some(writes) => Ok(Some(StoredResult::new(&writes(tx)?)?)),
@@ -57,8 +57,8 @@ impl<'j, C: Backend> LeaseGuard<'j, C> {
     ///
     /// # Errors
     ///
-    /// As [`LeaseGuard::commit_with`].
-    pub fn finish_with(self, result: &impl Serialize) -> Outcome<'j> {
+    /// As [`LeaseGuard::commit_result`].
+    pub fn finish_result(self, result: &impl Serialize) -> Outcome<'j> {
         let result = StoredResult::new(result)?;
         let mut result = Some(result);
         self.commit_within(None, 1, move |_| Ok(result.take()))

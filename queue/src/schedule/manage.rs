@@ -12,7 +12,7 @@ use crate::migrate::Migrate;
 use crate::schema::Schema;
 
 const CODE: &str = "code";
-const RUN_TIME: &str = "run time";
+const CALL: &str = "call";
 
 /// Who defined a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub enum DefinedBy {
     /// The code of a program; its next start may change it.
     Code,
     /// [`put()`] or [`change()`]; starts leave it alone.
-    RunTime,
+    Call,
 }
 
 /// One schedule as it is stored.
@@ -79,7 +79,7 @@ impl From<ScheduleRow> for ScheduleRecord {
             paused: row.paused,
             defined_by: match row.defined_by.as_str() {
                 CODE => DefinedBy::Code,
-                _ => DefinedBy::RunTime,
+                _ => DefinedBy::Call,
             },
             revision: row.revision,
             next_at_ms: row.next_at_ms,
@@ -149,8 +149,8 @@ pub fn put(conn: &mut impl AsBackend, schema: &Schema, schedule: &Schedule) -> R
     patiently(conn, |conn| {
         loop {
             let revision = match conn.schedule(schema, &definition.name)? {
-                None => add(conn, schema, &definition, &times, RUN_TIME)?,
-                Some(row) => replace(conn, schema, &definition, &times, RUN_TIME, &row)?,
+                None => add(conn, schema, &definition, &times, CALL)?,
+                Some(row) => replace(conn, schema, &definition, &times, CALL, &row)?,
             };
             if let Some(revision) = revision {
                 return Ok(revision);
@@ -181,7 +181,7 @@ pub fn change(
         if row.revision != revision {
             return Err(conflict(Some(row.revision)));
         }
-        match replace(conn, schema, &definition, &times, RUN_TIME, &row)? {
+        match replace(conn, schema, &definition, &times, CALL, &row)? {
             Some(revision) => Ok(revision),
             None => Err(conflict(
                 conn.schedule(schema, &definition.name)?.map(|row| row.revision),

@@ -11,7 +11,7 @@ struct Greet;
 impl Handler<SqliteConnection> for Greet {
     fn run<'j>(self, lease: LeaseGuard<'j, SqliteConnection>, _: &()) -> Outcome<'j> {
         let watch = lease.watch();
-        thread::spawn(move || watch.is_lost() || watch.is_cancelled());
+        thread::spawn(move || watch.is_lost() || watch.is_cancel_requested());
         thread::scope(|scope| {
             let watch = lease.watch();
             scope.spawn(move || watch.remaining());
