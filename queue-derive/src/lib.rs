@@ -43,6 +43,9 @@ mod unique;
 /// | `timeout` | a duration longer than 0 | none |
 /// | `expires` | a duration longer than 0: the age at which a job is discarded instead of run | none |
 /// | `unique` | `(by = "account, month")`, with `per_queue`, `states = "ready, running"`, `within = "1h"` and `on_conflict = "replace"`, each optional | any number of equal jobs |
+/// | `concurrency` | `(by = "tenant", max = 2)`; `max` is 1 to 1000000, `by` optional | no limit |
+/// | `serial` | `(by = "tenant")`, `by` optional: one at a time, in the order of enqueue | no limit |
+/// | `rate` | `(by = "tenant", max = 100, per = "1m")`; `per` is `"1ms"` to `"365d"`, `by` optional | no limit |
 /// | `schedule` | `(cron = "0 3 * * *", zone = "Europe/Berlin", missed = "run once", name = "nightly", payload = function)` | none |
 /// | `version` | 1 to 1000 | 1 |
 /// | `migrate` | a function that migrates older payloads; needs `version = 2` or more | refuses them |

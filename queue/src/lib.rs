@@ -39,7 +39,7 @@
 //! | To | look at |
 //! | --- | --- |
 //! | create the tables | [`migrate()`], [`migrate::Migrations`], [`Schema`] |
-//! | define a job | [`Job`] and its derive, [`Backoff`], [`Unique`], [`OnConflict`] |
+//! | define a job | [`Job`] and its derive, [`Backoff`], [`Unique`], [`OnConflict`], [`Limit`] |
 //! | enqueue it | [`Job::enqueue`], [`EnqueueOptions`], [`Enqueued`], [`EnqueueError`] |
 //! | run it | [`Handler`], [`LeaseGuard`], [`Receipt`], [`Outcome`], [`JobError`], [`Refusal`], [`LeaseWatch`] |
 //! | run many | [`Worker`], [`Running`], [`ShutdownReport`], [`Summary`], [`Progress`] |
@@ -88,6 +88,7 @@
 //! | With | the job is | and |
 //! | --- | --- | --- |
 //! | [`lease.commit(…)`](LeaseGuard::commit) | completed | the closure's writes are committed with it, or nothing is |
+//! | [`lease.commit_result(…)`](LeaseGuard::commit_result) | completed | as above, and what the closure returns is stored as its result |
 //! | [`lease.finish()`](LeaseGuard::finish) | completed | there is nothing to write; many are written in one statement |
 //! | [`lease.snooze(…)`](LeaseGuard::snooze) | ready again, later | no attempt is used up |
 //! | [`lease.cancel(…)`](LeaseGuard::cancel) | cancelled | it is not needed any more |

@@ -222,7 +222,10 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
         self
     }
 
-    /// How often expired leases are looked for; every second by default.
+    /// How often the worker looks for what nobody else does; every second by default.
+    ///
+    /// That is: leases and jobs that have expired, batches and waiting jobs whose process died before it looked, and
+    /// schedules that other programs have changed.
     #[must_use]
     pub fn sweep_interval(mut self, interval: Duration) -> Self {
         self.sweep_every = interval.clamp(Duration::from_millis(1), LONGEST_INTERVAL);
