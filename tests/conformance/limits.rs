@@ -405,3 +405,41 @@ conformance! {
         assert_eq!(ids(&admit_and_claim::<Pair>(&mut conn, true)), ids_[..2]);
     }
 }
+
+conformance!(
+    /// Of a job that fails and is claimed again, only the start that has not come about.
+    fn a_job_that_is_released_has_not_started(db: &mut Db) {
+        let mut conn = migrated(db);
+        enqueue(&mut conn, &[1, 1, 1, 1].map(|tenant| Rated { tenant }));
+        let held = admit_and_claim::<Rated>(&mut conn, true);
+        assert_eq!(held.len(), 3);
+        assert!(
+            admit_and_claim::<Rated>(&mut conn, true).is_empty(),
+            "three have started"
+        );
+        let starts = "SELECT count(*) FROM leasehold.starts";
+        assert_eq!(conn.release(&default_schema(), &held[..1]).unwrap(), [held[0].id]);
+        assert_eq!(db.integer(starts), 2);
+        // It has its place still, and starts once.
+        let again = admit_and_claim::<Rated>(&mut conn, true);
+        assert_eq!(ids(&again), [held[0].id]);
+        assert_eq!(db.integer(starts), 3);
+        // One that was claimed ahead has no start of this lease; the one before stays.
+        let failed = PutBack {
+            delay_ms: 0,
+            ..put_back()
+        };
+        assert_eq!(conn.put_back(&default_schema(), &again[0], &failed).unwrap(), 1);
+        db.set_time(
+            "leasehold.starts",
+            "at",
+            -3_600_001,
+            &format!("job_id = {}", held[1].id),
+        );
+        let ahead = admit_and_claim::<Rated>(&mut conn, false);
+        assert_eq!(ahead.len(), 1);
+        assert_eq!(db.integer(starts), 3);
+        assert_eq!(conn.release(&default_schema(), &ahead).unwrap(), ids(&ahead));
+        assert_eq!(db.integer(starts), 3);
+    }
+);

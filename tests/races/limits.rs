@@ -69,11 +69,12 @@ macro_rules! notes_itself {
 }
 notes_itself!(Crowd, Line, Pulse);
 
-/// What a snapshot of the rows shows.
+/// What snapshots of the rows show.
 #[derive(Default)]
 struct Seen {
     most: BTreeMap<String, i64>,
-    starts: BTreeMap<String, BTreeSet<i64>>,
+    /// Eleven starts of one key within the period of ten.
+    too_close: Vec<Vec<i64>>,
 }
 
 impl Seen {
@@ -91,12 +92,16 @@ impl Seen {
             "(at * 1000)"
         };
         let starts = format!("SELECT limit_key || ' ' || {us} FROM leasehold.starts");
+        // Each snapshot by itself: the start of a job that was released before its handler began is taken back.
+        let mut keys: BTreeMap<String, Vec<i64>> = BTreeMap::new();
         for line in db.texts(&starts).into_iter().flatten() {
             let (key, at) = line.split_once(' ').unwrap();
-            self.starts
-                .entry(key.to_owned())
-                .or_default()
-                .insert(at.parse().unwrap());
+            keys.entry(key.to_owned()).or_default().push(at.parse().unwrap());
+        }
+        for mut starts in keys.into_values() {
+            starts.sort_unstable();
+            let too_close = starts.windows(11).filter(|eleven| eleven[10] - eleven[0] < 500_000);
+            self.too_close.extend(too_close.map(<[i64]>::to_vec));
         }
     }
 }
@@ -209,10 +214,6 @@ conformance!(
             assert!(noted.iter().filter(of_tenant).is_sorted(), "tenant {tenant}: {noted:?}");
         }
         assert!(seen.most["crowd"] <= 3 && seen.most["line"] <= 1, "{:?}", seen.most);
-        for starts in seen.starts.values() {
-            let starts: Vec<i64> = starts.iter().copied().collect();
-            let too_close = starts.windows(11).find(|eleven| eleven[10] - eleven[0] < 500_000);
-            assert_eq!(too_close, None, "{starts:?}");
-        }
+        assert!(seen.too_close.is_empty(), "{:?}", seen.too_close);
     }
 );

@@ -53,10 +53,22 @@ const END: &str = concat!(
     " SELECT id FROM moved"
 );
 
+// A start that was counted when the job was claimed has not come about.
 const RELEASE: &str = concat!(
     "WITH ",
     locked!("FOR NO KEY UPDATE"),
-    " UPDATE leasehold.jobs AS j SET state = 'ready', attempt = greatest(j.attempt - 1, 0), lease_until = NULL, worker = NULL,
+    ",
+    uncounted AS (
+        DELETE FROM leasehold.starts AS s USING (
+            SELECT j.kind, j.limit_key, j.id, last.at FROM leasehold.jobs AS j CROSS JOIN LATERAL (
+                SELECT x.at FROM leasehold.starts AS x
+                WHERE x.kind = j.kind AND x.limit_key = j.limit_key AND x.job_id = j.id ORDER BY x.at DESC LIMIT 1
+            ) AS last
+            WHERE j.id = ANY (ARRAY(SELECT id FROM locked)) AND j.begun AND j.limit_key IS NOT NULL
+        ) AS counted
+        WHERE s.kind = counted.kind AND s.limit_key = counted.limit_key AND s.at = counted.at AND s.job_id = counted.id
+    )
+    UPDATE leasehold.jobs AS j SET state = 'ready', attempt = greatest(j.attempt - 1, 0), lease_until = NULL, worker = NULL,
         begun = false
         FROM locked AS l WHERE ",
     under_the_fence!(),

@@ -60,6 +60,19 @@ const TRIM_ERRORS: &str = "
     )
 ";
 
+/// A start that was counted when the job was claimed has not come about.
+const UNCOUNT: &str = "
+    DELETE FROM leasehold_starts WHERE (kind, limit_key, at, job_id) IN (
+        SELECT j.kind, j.limit_key, (
+            SELECT max(x.at) FROM leasehold_starts AS x
+            WHERE x.kind = j.kind AND x.limit_key = j.limit_key AND x.job_id = j.id
+        ), j.id
+        FROM json_each($1) AS f CROSS JOIN leasehold_jobs AS j
+            ON j.id = f.value->>0 AND j.generation = f.value->>1 AND j.lease_token = f.value->>2 AND j.state = 'running'
+        WHERE j.begun = 1 AND j.limit_key IS NOT NULL
+    )
+";
+
 const RELEASE: &str = "
     UPDATE leasehold_jobs AS j SET
         state = 'ready', attempt = max(j.attempt - 1, 0), lease_until = NULL, worker = NULL, begun = 0
@@ -120,6 +133,7 @@ impl SettleStatements for SqliteConnection {
     fn release(&mut self, schema: &Schema, fences: &[Fence]) -> QueryResult<Vec<i64>> {
         let fences = fences_json(fences);
         let released: Vec<Id> = write(self, |conn, _| {
+            Sql(schema.render(UNCOUNT), (bind::<Text, _>(&fences),)).execute(conn)?;
             Sql(schema.render(RELEASE), (bind::<Text, _>(&fences),)).load(conn)
         })?;
         Ok(released.into_iter().map(|row| row.id).collect())
