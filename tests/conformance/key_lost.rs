@@ -1,6 +1,5 @@
 //! A job whose unique key went to another, and who waits for whom.
 
-use diesel::result::Error;
 use leasehold::testing::Runner;
 use leasehold::{EnqueueError, EnqueueOptions, Enqueued, Job};
 
@@ -137,7 +136,7 @@ conformance!(
             assert_eq!(end(running), [plain]);
             assert!(WhileReady::new("a", "").enqueue(tx)?.is_new());
             assert_eq!(end(loses), [waiting]);
-            Err::<(), _>(EnqueueError::Database(Error::RollbackTransaction))
+            Err::<(), _>(EnqueueError::Database(diesel::result::Error::RollbackTransaction))
         });
         assert!(ended.is_err());
         // The key that was being taken over is still there, and its holder has ended: it is free.

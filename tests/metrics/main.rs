@@ -1,5 +1,6 @@
 //! The numbers of the feature `metrics`, as a recorder sees them.
 
+#![cfg(any(feature = "sqlite", feature = "postgres"))]
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 use std::sync::LazyLock;

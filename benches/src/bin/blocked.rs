@@ -78,7 +78,7 @@ fn tell(what: &str, jobs: u64, seconds: f64) {
 fn main() -> Answer {
     env_logger::init();
     let mut arguments = std::env::args().skip(1);
-    let url = arguments.next().ok_or("usage: limits URL [JOBS] [THREADS]")?;
+    let url = arguments.next().ok_or("usage: blocked URL [JOBS] [THREADS]")?;
     let jobs = arguments.next().map_or(Ok(20_000), |jobs| jobs.parse())?;
     let threads = arguments.next().map_or(Ok(8), |threads| threads.parse())?;
     if url.starts_with("postgres") || url.starts_with("host=") {
