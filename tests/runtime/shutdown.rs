@@ -2,7 +2,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::{EnqueueOptions, Job, Refusal, Worker};
 use leasehold_tests::jobs::{App, HOUR, SOON, Step, Then, app, job, prepare};
-use leasehold_tests::{TestDb, conformance, eventually};
+use leasehold_tests::{TestDb, capture_log, conformance, eventually};
 
 conformance!(
     fn a_gentle_shutdown_waits_for_what_runs_and_claims_nothing_more(db: &mut Db) {
@@ -16,8 +16,13 @@ conformance!(
             db.integer("SELECT count(*) FROM leasehold.workers") == 1
         });
         let begun = [remote.begun(), remote.begun()];
+        let worker = db.text("SELECT CAST(id AS text) FROM leasehold.workers").unwrap();
+        let log = capture_log();
         let report = std::thread::scope(|scope| {
             let shutdown = scope.spawn(|| running.shutdown(SOON));
+            eventually(SOON, "it claims nothing more", || {
+                !log.with(&format!("stopping worker={worker}")).is_empty()
+            });
             let [one, two] = begun;
             one.go();
             assert_eq!(remote.ended().result, Ok(()));

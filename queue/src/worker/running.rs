@@ -98,6 +98,7 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
         let shared = &self.shared;
         let before = shared.reporter.counts();
         shared.stop.stop();
+        log::info!("stopping worker={}: nothing more is claimed", shared.worker.id);
         shared.wake();
         let deadline = Instant::now().checked_add(patience);
         // It may wait for a database that is away; what it claims after this wait is left to the lease.
