@@ -341,7 +341,7 @@ conformance!(
                 scope.spawn(|| come_and_go(&race, worker));
             }
             scope.spawn(|| claim_and_die_often::<Node, _>(&race, &mut connect::<Connection>(&url)));
-            eventually(SOON, "every step has run", || {
+            eventually(SOON.max(race_time() * 2), "every step has run", || {
                 std::thread::sleep(Duration::from_millis(20)); // a count each time
                 open::<Connection>(&mut conn) == 0
             });
