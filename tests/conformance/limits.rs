@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::__private::Fence;
-use leasehold::manage::{self, Cancel};
+use leasehold::manage::{self, Cancel, Edit};
 use leasehold::{EnqueueOptions, Job};
 use serde::{Deserialize, Serialize};
 
@@ -405,6 +405,25 @@ conformance! {
         assert_eq!(ids(&admit_and_claim::<Pair>(&mut conn, true)), ids_[..2]);
     }
 }
+
+conformance!(
+    fn an_edit_leaves_an_admitted_job_its_place_unless_its_run_time_is_another(db: &mut Db) {
+        let mut conn = migrated(db);
+        let (schema, id) = (default_schema(), enqueue(&mut conn, &[Rated { tenant: 1 }])[0]);
+        admit::<Rated>(&mut conn);
+        assert_eq!(states(db, &[id]), "ready");
+        let sooner = Edit::new().priority(7).payload(&Rated { tenant: 1 }).unwrap();
+        assert_eq!(manage::edit(&mut conn, &schema, id, 0, &sooner).unwrap(), 1);
+        assert_eq!(states(db, &[id]), "ready");
+        let now = Edit::new().delay(Duration::ZERO);
+        assert_eq!(manage::edit(&mut conn, &schema, id, 1, &now).unwrap(), 2);
+        assert_eq!(states(db, &[id]), "blocked");
+        admit::<Rated>(&mut conn);
+        let other = Edit::new().payload(&Rated { tenant: 2 }).unwrap();
+        assert_eq!(manage::edit(&mut conn, &schema, id, 2, &other).unwrap(), 3);
+        assert_eq!(states(db, &[id]), "blocked", "another tenant has another limit");
+    }
+);
 
 conformance!(
     /// Of a job that fails and is claimed again, only the start that has not come about.
