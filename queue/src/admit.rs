@@ -5,12 +5,12 @@
 //! an advisory lock from its first statement on, and counts in the statements after it. Everything else (an end, a retry,
 //! a sweep, a cancel) only makes room, and needs no lock.
 
-use diesel::connection::{AnsiTransactionManager, TransactionManager};
 use diesel::result::QueryResult;
 
 use crate::backend::{AdmitStatements, Backend, Keys, KindLimit, Room};
-use crate::commit::{depth, roll_back_to};
+use crate::commit::depth;
 use crate::schema::Schema;
+use crate::transaction::atomically;
 
 /// Keys that one transaction looks at.
 pub(crate) const KEYS: usize = 256;
@@ -37,20 +37,11 @@ pub(crate) fn alone<C: Backend, T>(
     work: impl FnOnce(&mut C) -> QueryResult<T>,
 ) -> QueryResult<Option<T>> {
     // In a test's own transaction nobody else sees what is admitted. The lock would keep other tests waiting.
-    if depth(conn)? > 0 {
-        return conn.transaction(work).map(Some);
-    }
-    conn.begin_write()?;
-    let done = match conn.try_lock_admission(schema) {
-        Ok(true) => work(conn).map(Some),
-        Ok(false) => Ok(None),
-        Err(error) => Err(error),
-    };
-    let done = done.and_then(|done| AnsiTransactionManager::commit_transaction(conn).map(|()| done));
-    if done.is_err() {
-        roll_back_to(conn, 0);
-    }
-    done
+    let is_test = depth(conn)? > 0;
+    atomically(conn, |conn| match is_test || conn.try_lock_admission(schema)? {
+        true => work(conn).map(Some),
+        false => Ok(None),
+    })
 }
 
 /// Admits what there is room for among `keys`; part of [`alone`].

@@ -3,7 +3,6 @@
 //! What a database could not store, or no worker could decode, is refused before the database is asked: inside a
 //! PostgreSQL transaction a failed statement would cost the caller all its other writes.
 
-use diesel::connection::{AnsiTransactionManager, TransactionManager};
 use diesel::result::Error;
 
 use crate::backend::{Backend, NewJob};
@@ -11,6 +10,7 @@ use crate::commit::depth;
 use crate::job::{Job, MAX_VERSION};
 use crate::name::{self, NameError};
 use crate::settle::millis;
+use crate::transaction::atomically;
 
 mod holders;
 mod keys;
@@ -196,17 +196,7 @@ fn insert_alone<C: Backend>(
     if !has_keys(rows) && chunks(rows).nth(1).is_none() {
         return insert_all(rows, conn, options, &mut Vec::new());
     }
-    conn.begin_write()?;
-    match insert_all(rows, conn, options, &mut Vec::new()) {
-        Ok(enqueued) => {
-            AnsiTransactionManager::commit_transaction(conn)?;
-            Ok(enqueued)
-        }
-        Err(error) => {
-            crate::commit::roll_back_to(conn, 0);
-            Err(error)
-        }
-    }
+    atomically(conn, |conn| insert_all(rows, conn, options, &mut Vec::new()))
 }
 
 /// In the caller's transaction, which may go on after an error: then nothing of ours may stay in it. One that the server

@@ -1,13 +1,12 @@
-use diesel::connection::{AnsiTransactionManager, TransactionManager};
 use diesel::result::QueryResult;
 use diesel::sql_types::{Array, BigInt, Integer, Nullable, SmallInt, Text, Uuid as SqlUuid};
-use diesel::{Connection, PgConnection, QueryableByName, RunQueryDsl};
+use diesel::{PgConnection, QueryableByName, RunQueryDsl};
 use uuid::Uuid;
 
-use crate::backend::{Change, Connect, JobRow, ManageStatements, Matching, PurgeCursor, Purged, RequeuedRow, RunAt};
-use crate::commit::{depth, roll_back_to};
+use crate::backend::{Change, JobRow, ManageStatements, Matching, PurgeCursor, Purged, RequeuedRow, RunAt};
 use crate::schema::Schema;
 use crate::sql::{Id, Sql, bind};
+use crate::transaction::atomically;
 
 /// The columns of both tables by which jobs are chosen, `$since` being when the age of a row begins.
 macro_rules! matching {
@@ -220,17 +219,8 @@ fn under_lock(
         let rows: Vec<Locked> = Sql(schema.render(LOCK_OPEN), (bind::<Array<BigInt>, _>(ids),)).load(conn)?;
         write(conn, &rows)
     };
-    let written = if depth(conn)? > 0 {
-        conn.transaction(work)
-    } else {
-        conn.begin_write()?;
-        let done = work(conn).and_then(|rows| AnsiTransactionManager::commit_transaction(conn).map(|()| rows));
-        if done.is_err() {
-            roll_back_to(conn, 0);
-        }
-        done
-    };
-    Ok(written?.into_iter().map(|row| row.id).collect())
+    let written = atomically(conn, work)?;
+    Ok(written.into_iter().map(|row| row.id).collect())
 }
 
 impl ManageStatements for PgConnection {
