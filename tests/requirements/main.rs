@@ -26,6 +26,8 @@ mod fences;
 mod isolation;
 mod ownership;
 mod patterns;
+#[cfg(feature = "postgres")]
+mod promotion;
 mod refusals;
 mod row_locks;
 mod statements;

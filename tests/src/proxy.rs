@@ -40,7 +40,7 @@ pub struct Proxy {
 
 #[derive(Debug)]
 struct Shared {
-    server: Server,
+    server: Mutex<Server>,
     rules: Mutex<Rules>,
     hit: Sender<String>,
 }
@@ -107,7 +107,7 @@ impl Proxy {
         let listener = UnixListener::bind(directory.path().join(".s.PGSQL.5432")).expect("a socket");
         let (hit, hits) = unbounded();
         let shared = Arc::new(Shared {
-            server,
+            server: Mutex::new(server),
             rules: Mutex::default(),
             hit,
         });
@@ -133,6 +133,13 @@ impl Proxy {
     /// The URL of the same database through the proxy.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Takes connections to the server of `url` from now on, as a name does that follows a failover; those that are open go
+    /// with their server.
+    pub fn redirect(&self, url: &str) {
+        let (server, _) = behind(url, "");
+        *self.shared.server.lock().unwrap_or_else(PoisonError::into_inner) = server;
     }
 
     /// Makes the fault strike the next statement with this text, once all faults that were asked for before have struck.
@@ -231,7 +238,7 @@ impl Shared {
 
 /// One connection, until either side or a fault ends it.
 fn serve(mut client: UnixStream, shared: &Arc<Shared>) -> io::Result<()> {
-    let mut server = shared.server.connect()?;
+    let mut server = shared.server.lock().unwrap_or_else(PoisonError::into_inner).connect()?;
     let startup = first_frame(&mut client)?;
     server.write_all(&startup)?;
     let answer_is_lost = Arc::new(Mutex::new(false));
