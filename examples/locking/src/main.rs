@@ -39,7 +39,7 @@ struct Options {
     #[arg(long)]
     list: bool,
 
-    /// A server where the role may create databases, as postgres://user@host/database, without TLS. Without it, a server is
+    /// A server where the role may create databases, as <postgres://user@host/database>, without TLS. Without it, a server is
     /// started and thrown away at the end. `token_reuse` crashes its server, and always starts one of its own.
     #[arg(long, value_name = "URL")]
     database: Option<String>,
