@@ -1,5 +1,7 @@
 //! What the server answers, in words.
 
+use std::error::Error as _;
+
 use postgres::{Error, SimpleQueryMessage, SimpleQueryRow};
 
 pub(crate) type Answer = Result<Vec<SimpleQueryMessage>, Error>;
@@ -29,7 +31,10 @@ pub(crate) fn lines(statement: &str, answer: &Answer) -> Vec<String> {
 pub(crate) fn told(error: &Error) -> String {
     match error.as_db_error() {
         Some(told) => format!("ERROR {}: {}", told.code().code(), told.message()),
-        None => format!("ERROR: {error}"),
+        None => match error.source() {
+            Some(cause) => format!("ERROR: {error}: {cause}"),
+            None => format!("ERROR: {error}"),
+        },
     }
 }
 

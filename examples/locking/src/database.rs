@@ -5,6 +5,7 @@ use postgres::{Client, NoTls};
 use uuid::Uuid;
 
 use crate::Failure;
+use crate::answer::told;
 
 /// Where databases are created.
 pub(crate) struct Server {
@@ -30,16 +31,11 @@ impl Server {
 
     pub(crate) fn create_database(&self) -> Result<Database, Failure> {
         let name = format!("leasehold_locking_{}", Uuid::new_v4().simple());
-        let mut maker = Client::connect(&self.url, NoTls)?;
+        let url = with_database(&self.url, &name)?;
+        let mut maker = Client::connect(&self.url, NoTls).map_err(|error| told(&error))?;
         maker
             .batch_execute(&format!("CREATE DATABASE {name} TEMPLATE template0"))
-            .map_err(|error| {
-                format!(
-                    "a database of the program's own cannot be created: {}",
-                    crate::answer::told(&error)
-                )
-            })?;
-        let url = with_database(&self.url, &name)?;
+            .map_err(|error| format!("a database of the program's own cannot be created: {}", told(&error)))?;
         Ok(Database { name, url, maker })
     }
 }
