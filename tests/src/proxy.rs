@@ -53,7 +53,7 @@ struct Rules {
     always: Vec<Rule>,
     seen: HashMap<String, usize>,
     /// What is replaced in each statement, and by what.
-    rewritten: Vec<(String, String)>,
+    rewritten: Vec<Rewrite>,
     /// The server's sides of half-open connections.
     half_open: Vec<Stream>,
 }
@@ -64,6 +64,13 @@ struct Rule {
     before: String,
     text: String,
     fault: Fault,
+}
+
+#[derive(Debug)]
+struct Rewrite {
+    from: String,
+    to: String,
+    times: usize,
 }
 
 impl Rule {
@@ -152,7 +159,15 @@ impl Proxy {
     /// Replaces `from` by `to` in each statement from now on: a server that runs another statement than the library wrote.
     /// Connections keep what they have prepared before.
     pub fn rewrite(&self, from: &str, to: &str) {
-        self.shared.rules().rewritten.push((from.to_owned(), to.to_owned()));
+        let (from, to, times) = (from.to_owned(), to.to_owned(), 0);
+        self.shared.rules().rewritten.push(Rewrite { from, to, times });
+    }
+
+    /// How many statements had `from` in them, and were rewritten.
+    pub fn rewrote(&self, from: &str) -> usize {
+        let rules = self.shared.rules();
+        let rewrite = rules.rewritten.iter().find(|rewrite| rewrite.from == from);
+        rewrite.map_or(0, |rewrite| rewrite.times)
     }
 
     /// How many statements with this text have been sent, from the first call for this text on.
@@ -185,7 +200,7 @@ impl Shared {
 
     /// The frame with its statement rewritten, if it has one.
     fn rewritten(&self, kind: u8, frame: Vec<u8>) -> Vec<u8> {
-        let rules = self.rules();
+        let mut rules = self.rules();
         let begin = match kind {
             b'Q' => Some(0),
             b'P' => text(&frame, 0).map(|(_, after)| after),
@@ -194,8 +209,10 @@ impl Shared {
         let Some((begin, (statement, end))) = begin.and_then(|begin| Some((begin, text(&frame, begin)?))) else {
             return frame;
         };
-        let rewrite = |statement: String, (from, to): &(String, String)| statement.replace(from, to);
-        let statement = rules.rewritten.iter().fold(statement, rewrite);
+        let statement = rules.rewritten.iter_mut().fold(statement, |statement, rewrite| {
+            rewrite.times += usize::from(statement.contains(&rewrite.from));
+            statement.replace(&rewrite.from, &rewrite.to)
+        });
         [&frame[..begin], statement.as_bytes(), &[0], &frame[end..]].concat()
     }
 
