@@ -100,10 +100,12 @@ impl Cluster {
     }
 
     /// A directory for another cluster of the same binaries and settings.
+    #[cfg(feature = "postgres")]
     pub(super) fn beside(&self) -> Self {
         Self::new(self.binaries.clone(), self.settings.clone())
     }
 
+    #[cfg(feature = "postgres")]
     pub(super) fn directory(&self) -> &Path {
         &self.directory
     }
