@@ -137,7 +137,7 @@ impl<'j, C: Backend> LeaseGuard<'j, C> {
         self.held.is_cancel_requested()
     }
 
-    /// As [`LeaseGuard::is_lost`], for `?` between the steps of a long handler.
+    /// As [`LeaseGuard::is_lost`], for `?` between the parts of a long handler.
     ///
     /// # Errors
     ///

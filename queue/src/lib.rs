@@ -45,7 +45,7 @@
 //! | run many | [`Worker`], [`Running`], [`ShutdownReport`], [`Summary`], [`Progress`] |
 //! | enqueue at given times | [`schedule`], [`Worker::schedule`] |
 //! | see what happens | [`Hooks`], [`Counts`], [`JobInfo`], [`inspect`] |
-//! | run many as one, or one after others | [`Batch`], [`batch`](mod@batch), [`Workflow`], [`Step`] |
+//! | run many as one, or one after others | [`Batch`], [`batch`](mod@batch), [`Workflow`], [`WorkflowJob`] |
 //! | get results and progress | [`LeaseGuard::commit_result`], [`LeaseGuard::progress`], [`inspect::result`](fn@inspect::result), [`inspect::wait_for`] |
 //! | cancel, requeue, edit and purge by hand | [`manage`] |
 //! | test it | [`testing`], [`assert_enqueued!`] |
@@ -225,7 +225,7 @@ pub mod batch;
 pub use batch::Batch;
 
 mod workflow;
-pub use workflow::{EnqueuedWorkflow, Step, Workflow, WorkflowError};
+pub use workflow::{EnqueuedWorkflow, Workflow, WorkflowError, WorkflowJob};
 
 mod limit;
 pub use limit::Limit;
