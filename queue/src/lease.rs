@@ -39,6 +39,9 @@ pub(crate) use held::Held;
 mod follow_up;
 mod results;
 
+mod step;
+pub use step::StepError;
+
 mod slot;
 pub(crate) use slot::Slot;
 
@@ -54,6 +57,8 @@ pub struct LeaseGuard<'j, C: Backend> {
     slot: &'j mut (dyn Slot<C> + 'j),
     held: Arc<Held>,
     strict: bool,
+    /// Once they were asked for.
+    steps: Option<step::Steps>,
     brand: Brand<'j>,
 }
 
@@ -82,6 +87,7 @@ impl<'j, C: Backend> LeaseGuard<'j, C> {
             slot,
             held,
             strict: false,
+            steps: None,
             brand: PhantomData,
         }
     }
