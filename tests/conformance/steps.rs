@@ -6,6 +6,8 @@ use std::time::Duration;
 use leasehold::inspect::{self, State};
 use leasehold::manage::{self, Cancel, ForgetStepsError};
 use leasehold::{EnqueueOptions, Job, JobError, LeaseGuard, Refusal, testing};
+use leasehold_tests::eventually;
+use leasehold_tests::jobs::SOON;
 
 use crate::support::*;
 
@@ -352,5 +354,48 @@ conformance!(
             1
         );
         assert_eq!((names(&mut conn, old).len(), names(&mut conn, young).len()), (0, 1));
+    }
+);
+
+conformance!(
+    #[skip(sqlite, "SQLite has one writer at a time")]
+    fn a_record_comes_before_a_sweep_or_after_it(db: &mut Db) {
+        let (mut conn, mut other) = (migrated(db), open(&*db));
+        let schema = default_schema();
+        let step = NewStep {
+            name: "charge".to_owned(),
+            position: 0,
+            result: "1".to_owned(),
+        };
+        // While it is under way nobody takes the job: the next worker must see it.
+        let fence = claimed(&mut conn);
+        assert_eq!(conn.expire_lease(&schema, fence.id).unwrap(), 1);
+        conn.transaction(|tx| {
+            assert_eq!(tx.record_step(&schema, &fence, &step)?, 1);
+            assert!(other.sweep(&schema, 100)?.is_empty());
+            Ok::<_, diesel::result::Error>(())
+        })
+        .unwrap();
+        let next = take_over(&mut other, fence.id).unwrap();
+        assert_eq!(other.held_steps(&schema, &next).unwrap().unwrap().len(), 1);
+        other.finish(&schema, &[next]).unwrap();
+
+        // Behind a sweep it waits, and is refused.
+        let fence = claimed(&mut conn);
+        assert_eq!(conn.expire_lease(&schema, fence.id).unwrap(), 1);
+        std::thread::scope(|scope| {
+            let recording = conn
+                .transaction(|tx| {
+                    assert_eq!(tx.sweep(&schema, 100)?.len(), 1);
+                    let recording = scope.spawn(|| other.record_step(&default_schema(), &fence, &step));
+                    let waiting = "SELECT count(*) FROM pg_stat_activity \
+                        WHERE datname = current_database() AND wait_event_type = 'Lock'";
+                    eventually(SOON, "it waits for the sweep", || db.integer(waiting) == 1);
+                    Ok::<_, diesel::result::Error>(recording)
+                })
+                .unwrap();
+            assert_eq!(recording.join().unwrap().unwrap(), 0);
+        });
+        assert_eq!(names(&mut conn, fence.id), [""; 0]);
     }
 );
