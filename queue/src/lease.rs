@@ -124,7 +124,8 @@ impl<'j, C: Backend> LeaseGuard<'j, C> {
     }
 
     /// The same text in every attempt of this job, and another for every other job: what an outside system needs to
-    /// recognise a repeated request. The one given at enqueue, else a random one.
+    /// recognise a repeated request. The one given at enqueue or [derived](crate::Job::idempotency_key) from the payload, else
+    /// a random one. The step's own key is what [`LeaseGuard::step`] hands to an effect.
     #[must_use]
     pub fn idempotency_key(&self) -> &str {
         &self.held.idempotency_key
