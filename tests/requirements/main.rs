@@ -24,6 +24,7 @@ mod deadlines;
 mod durability;
 mod fences;
 mod isolation;
+mod outside_effects;
 mod ownership;
 mod patterns;
 mod refusals;
