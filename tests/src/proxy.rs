@@ -9,6 +9,7 @@ use std::net::TcpStream;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use tempfile::TempDir;
@@ -24,6 +25,8 @@ pub enum Fault {
     LoseRequest,
     /// It never arrives, and the client's connection ends; the server's stays as it is until [`Proxy::heal`].
     HalfOpen,
+    /// It arrives so much later.
+    Stall(Duration),
 }
 
 /// A proxy in front of one server.
@@ -49,6 +52,8 @@ struct Rules {
     /// Strike each time.
     always: Vec<Rule>,
     seen: HashMap<String, usize>,
+    /// What is replaced in each statement, and by what.
+    rewritten: Vec<(String, String)>,
     /// The server's sides of half-open connections.
     half_open: Vec<Stream>,
 }
@@ -144,6 +149,12 @@ impl Proxy {
         self.hits.recv_timeout(SOON).expect("the fault strikes");
     }
 
+    /// Replaces `from` by `to` in each statement from now on: a server that runs another statement than the library wrote.
+    /// Connections keep what they have prepared before.
+    pub fn rewrite(&self, from: &str, to: &str) {
+        self.shared.rules().rewritten.push((from.to_owned(), to.to_owned()));
+    }
+
     /// How many statements with this text have been sent, from the first call for this text on.
     pub fn count(&self, text: &str) -> usize {
         *self.shared.rules().seen.entry(text.to_owned()).or_default()
@@ -170,6 +181,22 @@ impl Drop for Proxy {
 impl Shared {
     fn rules(&self) -> MutexGuard<'_, Rules> {
         self.rules.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The frame with its statement rewritten, if it has one.
+    fn rewritten(&self, kind: u8, frame: Vec<u8>) -> Vec<u8> {
+        let rules = self.rules();
+        let begin = match kind {
+            b'Q' => Some(0),
+            b'P' => text(&frame, 0).map(|(_, after)| after),
+            _ => None,
+        };
+        let Some((begin, (statement, end))) = begin.and_then(|begin| Some((begin, text(&frame, begin)?))) else {
+            return frame;
+        };
+        let rewrite = |statement: String, (from, to): &(String, String)| statement.replace(from, to);
+        let statement = rules.rewritten.iter().fold(statement, rewrite);
+        [&frame[..begin], statement.as_bytes(), &[0], &frame[end..]].concat()
     }
 
     fn fault(&self, statement: &str, before: &str) -> Option<Fault> {
@@ -226,6 +253,7 @@ fn requests(
     let (mut losing, mut before) = (false, String::new());
     loop {
         let (kind, frame) = frame(client)?;
+        let frame = shared.rewritten(kind, frame);
         let statement = match kind {
             b'Q' => text(&frame, 0).map(|(query, _)| query),
             b'P' => {
@@ -257,6 +285,10 @@ fn requests(
                 Fault::LoseAnswer => {
                     *answer_is_lost.lock().unwrap_or_else(PoisonError::into_inner) = true;
                     losing = true;
+                }
+                Fault::Stall(time) => {
+                    let _ = shared.hit.send(statement.unwrap_or_default());
+                    thread::sleep(time);
                 }
                 Fault::LoseRequest | Fault::HalfOpen => {
                     let _ = shared.hit.send(statement.unwrap_or_default());
