@@ -6,8 +6,6 @@ use std::time::Duration;
 use leasehold::inspect::{self, State};
 use leasehold::manage::{self, Cancel, ForgetStepsError};
 use leasehold::{EnqueueOptions, Job, JobError, LeaseGuard, Refusal, testing};
-use leasehold_tests::eventually;
-use leasehold_tests::jobs::SOON;
 
 use crate::support::*;
 
@@ -113,8 +111,8 @@ conformance!(
             call("charge").unwrap_err();
             Err(call("mail").unwrap_err())
         });
-        run(&mut conn, &fails);
-        let counts = run_again(&mut conn, id, &fails);
+        run(&mut conn, fails);
+        let counts = run_again(&mut conn, id, fails);
         assert_eq!(counts.retried, 1);
         let attempt = ["order/1/charge", "order/1/charge", "order/1/mail"];
         assert_eq!(api.keys(), [attempt, attempt].concat());
@@ -390,7 +388,9 @@ conformance!(
                     let recording = scope.spawn(|| other.record_step(&default_schema(), &fence, &step));
                     let waiting = "SELECT count(*) FROM pg_stat_activity \
                         WHERE datname = current_database() AND wait_event_type = 'Lock'";
-                    eventually(SOON, "it waits for the sweep", || db.integer(waiting) == 1);
+                    leasehold_tests::eventually(leasehold_tests::jobs::SOON, "it waits for the sweep", || {
+                        db.integer(waiting) == 1
+                    });
                     Ok::<_, diesel::result::Error>(recording)
                 })
                 .unwrap();

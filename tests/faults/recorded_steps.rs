@@ -22,13 +22,13 @@ conformance!(
         let key = format!("{}/charge", job(&mut conn, id).idempotency_key);
         let mut first = WorkerProcess::start(PROGRAM, "serve", &db.url());
         first.says("begun 1 1");
-        assert_eq!(charge.keys(), [key.clone()]);
+        assert_eq!(charge.keys(), [key.as_str()]);
         first.kill();
         assert_eq!(db.integer("SELECT count(*) FROM leasehold.steps"), 0);
 
         let mut second = WorkerProcess::start(PROGRAM, "serve", &db.url());
         second.says("begun 1 2");
-        assert_eq!(charge.keys(), [key.clone(), key.clone()]);
+        assert_eq!(charge.keys(), [key.as_str(), key.as_str()]);
         second.go(1);
         second.says("ended 1 attempt 2 fails");
         // The third attempt does not call, so it waits for nobody.
@@ -36,7 +36,7 @@ conformance!(
         eventually(SOON, "it is completed", || {
             job(&mut conn, id).state.as_str() == "completed"
         });
-        assert_eq!(charge.keys(), [key.clone(), key]);
+        assert_eq!(charge.keys(), [key.as_str(), key.as_str()]);
         assert_eq!(db.integer("SELECT count(*) FROM leasehold.steps"), 1);
         // The first lease, the sweep, and then the one that recorded it.
         assert_eq!(db.integer("SELECT generation FROM leasehold.steps"), 3);

@@ -24,7 +24,7 @@ mod record;
 /// What an execution knows of the steps of its job.
 #[derive(Debug)]
 pub(super) struct Steps {
-    /// As they were when it first asked.
+    /// As they were when the first was asked for.
     recorded: Vec<StepRow>,
     /// In order; a step's place here is its position.
     asked: Vec<Asked>,
@@ -88,13 +88,14 @@ impl<C: Backend> LeaseGuard<'_, C> {
     /// each job.
     ///
     /// The name has 1 to 128 bytes, no slash, and is used once in an execution; in a loop it needs a counter. A step whose
-    /// effect failed is not recorded, and may be asked for again. The result is recorded as JSON, 1 MiB at the most, and
-    /// what is returned was read from it, the first time, too. Keep names, their order and types as they are while jobs have records
-    /// of them; [`LeaseGuard::recorded_steps`] says what a job has.
+    /// effect failed is not recorded, and may be asked for again. The result is recorded as JSON, 1 MiB at the most; what is
+    /// returned was read from that, the first time, too. Keep names, their order and types as they are while jobs have
+    /// records of them; [`LeaseGuard::recorded_steps`] says what a job has.
     ///
     /// Records outlive retries, snoozes, releases, sweeps and a [requeue by hand](crate::manage::requeue()), and go when the
-    /// finished job is purged. If the process dies, or the lease is lost, between the effect and the record, the next attempt calls the effect
-    /// again, with the same key: only the other system can then recognise it. The guide has a page about that.
+    /// finished job is purged. If the process dies, or the lease is lost, between the effect and the record, the next
+    /// attempt calls the effect again, with the same key: only the other system can then recognise it. The guide has a page
+    /// about that.
     ///
     /// # Errors
     ///

@@ -31,8 +31,9 @@ pub enum ForgetStepsError {
     Database(#[from] Error),
 }
 
-/// Removes what is [recorded](crate::LeaseGuard::step) of the steps of a job that is not running; returns how many steps
-/// that were. If the job runs again, each of its effects is called once more, with the same key.
+/// Removes the [recorded](crate::LeaseGuard::step) steps of a job that is not running, and returns how many there were.
+///
+/// If the job runs again, each of its effects is called once more, with the same key.
 ///
 /// # Errors
 ///

@@ -5,9 +5,10 @@ use diesel::result::Error;
 use crate::name::NameError;
 use crate::results::ResultError;
 
-/// Why a step of a handler gave no result; found behind the
-/// [`JobError`](crate::JobError) by [`downcast_ref`](crate::JobError::downcast_ref). The attempt has
-/// failed, and the next one may do better: a program that was repaired meanwhile.
+/// Why a step of a handler gave no result, and whether its effect has happened.
+///
+/// It is found behind the [`JobError`](crate::JobError) by [`downcast_ref`](crate::JobError::downcast_ref). The attempt has
+/// failed, and the next one may do better: under a program that was repaired meanwhile.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StepError {
