@@ -36,6 +36,8 @@ mod lost_heartbeats;
 #[cfg(feature = "postgres")]
 mod lost_records;
 #[cfg(feature = "postgres")]
+mod promotion;
+#[cfg(feature = "postgres")]
 mod read_only;
 mod recorded_steps;
 #[cfg(feature = "postgres")]
