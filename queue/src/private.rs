@@ -38,6 +38,12 @@ pub fn to_value<T: serde::Serialize + ?Sized>(field: &T) -> Value {
     serde_json::to_value(field).unwrap_or_default()
 }
 
+/// An idempotency key from named fields: short enough for every outside system, and of this kind alone.
+#[must_use]
+pub fn idempotency_key(kind: &str, fields: &[(&str, Value)]) -> String {
+    crate::enqueue::derived_key(kind, &unique_key(fields))
+}
+
 /// A unique key from named fields: their JSON, so that no two sets of values have the same text.
 #[must_use]
 pub fn unique_key(fields: &[(&str, Value)]) -> String {

@@ -39,5 +39,7 @@ mod inspect;
 mod results;
 mod schedules;
 mod schema;
+mod step_errors;
+mod steps;
 mod testing;
 mod workflows;

@@ -26,6 +26,7 @@ mod features;
 mod fences;
 mod harness;
 mod isolation;
+mod outside_effects;
 mod ownership;
 mod patterns;
 #[cfg(feature = "postgres")]

@@ -41,6 +41,7 @@ pub trait Backend:
     + LeaseStatements
     + CommitStatements
     + ResultStatements
+    + StepStatements
     + BatchStatements
     + WaitStatements
     + SettleStatements

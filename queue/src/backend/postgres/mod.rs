@@ -36,6 +36,7 @@ mod migrate;
 mod pause;
 mod results;
 mod settle;
+mod steps;
 mod sweep;
 mod waits;
 mod workers;

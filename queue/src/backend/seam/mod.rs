@@ -22,6 +22,9 @@ pub use commit::*;
 mod results;
 pub use results::*;
 
+mod steps;
+pub use steps::*;
+
 mod settle;
 pub use settle::*;
 

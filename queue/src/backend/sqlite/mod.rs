@@ -24,6 +24,7 @@ mod migrate;
 mod pause;
 mod results;
 mod settle;
+mod steps;
 mod sweep;
 #[cfg(test)]
 mod tests;
