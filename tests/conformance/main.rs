@@ -21,6 +21,7 @@ mod lease;
 mod limits;
 mod manage;
 mod pause;
+mod selected;
 
 mod closure;
 mod commit;

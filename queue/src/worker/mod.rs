@@ -59,6 +59,7 @@ mod slot;
 
 #[cfg(feature = "schedules")]
 mod schedules;
+pub mod selected;
 mod settler;
 mod source;
 mod threads;
@@ -70,6 +71,7 @@ use control::Control;
 use executor::Ends;
 use lanes::Lane;
 use leases::Leases;
+use selected::Choosing;
 
 /// What the threads of one worker share.
 pub(crate) struct Shared<C: Backend, A> {
@@ -97,6 +99,10 @@ pub(crate) struct Shared<C: Backend, A> {
     reporter: Reporter,
     leases: Leases,
     follow_ups: FollowUps,
+    /// What callers choose themselves.
+    choosing: Choosing<C>,
+    /// Whether nothing else is claimed than what callers choose.
+    selected_only: bool,
     /// Claimed jobs that no handler began before the worker stopped.
     unbegun: Locked<Vec<Arc<Held>>>,
     /// The connection of the heartbeat and of maintenance.
