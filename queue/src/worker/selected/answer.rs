@@ -10,7 +10,6 @@ use crate::backend::{Backend, SelectedAs};
 use crate::inspect::{State, time};
 
 /// The answer for one of those that were asked for.
-#[derive(Debug)]
 #[non_exhaustive]
 pub struct Selected<C: Backend> {
     /// What was asked for.
@@ -22,7 +21,6 @@ pub struct Selected<C: Backend> {
 }
 
 /// What a claim found a chosen job to be.
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum Answer<C: Backend> {
     /// It is this process's now.
@@ -188,5 +186,38 @@ impl<C: Backend> fmt::Display for Answer<C> {
             Self::Cancelled { .. } => f.write_str("cancelled"),
             Self::Missing => f.write_str("missing"),
         }
+    }
+}
+
+impl<C: Backend> fmt::Debug for Answer<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Claimed(job) => f.debug_tuple("Claimed").field(job).finish(),
+            Self::Running {
+                generation,
+                worker,
+                lease_until,
+            } => f
+                .debug_struct("Running")
+                .field("generation", generation)
+                .field("worker", worker)
+                .field("lease_until", lease_until)
+                .finish(),
+            Self::NotDue { run_at } => f.debug_struct("NotDue").field("run_at", run_at).finish(),
+            Self::Finished { finished_at, .. } | Self::Cancelled { finished_at } => {
+                write!(f, "{self} at {finished_at:?}")
+            }
+            other => write!(f, "{other}"),
+        }
+    }
+}
+
+impl<C: Backend> fmt::Debug for Selected<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Selected")
+            .field("asked", &self.asked)
+            .field("id", &self.id)
+            .field("answer", &self.answer)
+            .finish()
     }
 }
