@@ -315,6 +315,8 @@ mod guide {
     #[cfg(feature = "schedules")]
     #[doc = include_str!("../../docs/guide/schedules.md")]
     struct Schedules;
+    #[doc = include_str!("../../docs/guide/selected.md")]
+    struct Selected;
     #[doc = include_str!("../../docs/guide/unique.md")]
     struct Unique;
     #[doc = include_str!("../../docs/guide/workflows.md")]

@@ -4,6 +4,7 @@
 //! | --- | --- | --- |
 //! | workers, as many as asked for | run handlers | at most one of the handlers' pool, when first asked for |
 //! | claimer | claims for idle workers | its own |
+//! | callers that choose jobs, on threads of their own | claim | one for all of them |
 //! | settler | writes what becomes of jobs, completions in groups | its own |
 //! | heartbeat | renews leases, fences handlers past their timeout | its own, shared with maintenance |
 //! | maintenance | sweeps expired leases, fires schedules | shared with the heartbeat |
