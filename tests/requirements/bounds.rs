@@ -216,7 +216,7 @@ conformance! {
             conn.assert_bounded(&format!("{name}: promote"), 100, 200, |conn| {
                 assert_eq!(conn.promote(&schema, &serves, 1000).unwrap(), 0);
             });
-            conn.assert_bounded(&format!("{name}: sweep"), 100, 200, |conn| {
+            conn.assert_bounded(&format!("{name}: sweep"), 200, 300, |conn| {
                 assert!(conn.sweep(&schema, 500).unwrap().is_empty());
             });
             // The cold path counts up to a thousand of each.
