@@ -22,6 +22,7 @@ mod limits;
 mod manage;
 mod pause;
 mod selected;
+mod selected_at_once;
 
 mod closure;
 mod commit;
