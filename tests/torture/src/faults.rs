@@ -23,6 +23,8 @@ pub struct Counts {
     pub losses: usize,
     /// Crashes of the server, and kills of one of its processes, which make it recover.
     pub crashes: usize,
+    /// Jumps of the server's clock.
+    pub jumps: usize,
     /// Worker processes that a job killed.
     pub deaths: usize,
 }
@@ -81,6 +83,10 @@ pub(crate) fn happen<S: Site>(shared: &Shared<S>, crew: &mut Crew, settings: &Se
         if settings.crashes && Instant::now() >= next_crash {
             counts.crashes += usize::from(crash(shared, rng));
             next_crash = Instant::now() + Duration::from_millis(rng.u64(1200..3000));
+            continue;
+        }
+        if settings.clock && rng.u32(0..20) == 0 {
+            counts.jumps += usize::from(shared.site().jump());
             continue;
         }
         let place = rng.usize(0..crew.places());
