@@ -14,9 +14,9 @@ use crate::transaction::atomically;
 
 mod holders;
 mod keys;
-pub(crate) use keys::{derived_key, stored_unique_key};
 #[cfg(feature = "sqlite")]
-pub(crate) use keys::{fingerprint, stored_idempotency_key};
+pub(crate) use keys::fingerprint;
+pub(crate) use keys::{derived_key, stored_idempotency_key, stored_unique_key};
 use keys::{stored_limit_key, take_keys};
 
 mod many;

@@ -162,9 +162,7 @@ impl<'j, C: Backend> LeaseGuard<'j, C> {
     /// A view of the lease for other threads of the handler.
     #[must_use]
     pub fn watch(&self) -> LeaseWatch {
-        LeaseWatch {
-            held: Arc::clone(&self.held),
-        }
+        LeaseWatch::new(&self.held)
     }
 
     /// Demands at the commit that the lease has not run out by the database's clock, even if nobody else has claimed
@@ -350,6 +348,10 @@ pub struct LeaseWatch {
 }
 
 impl LeaseWatch {
+    pub(crate) fn new(held: &Arc<Held>) -> Self {
+        Self { held: Arc::clone(held) }
+    }
+
     /// As [`LeaseGuard::is_lost`].
     #[must_use]
     pub fn is_lost(&self) -> bool {

@@ -43,6 +43,7 @@
 //! | enqueue it | [`Job::enqueue`], [`EnqueueOptions`], [`Enqueued`], [`EnqueueError`] |
 //! | run it | [`Handler`], [`LeaseGuard`], [`Receipt`], [`Outcome`], [`JobError`], [`Refusal`], [`LeaseWatch`] |
 //! | run many | [`Worker`], [`Running`], [`ShutdownReport`], [`Summary`], [`Progress`] |
+//! | claim chosen jobs | [`Running::claim_selected`], [`Running::claim_now`], [`Worker::claims_selected_only`], [`selected`] |
 //! | enqueue at given times | [`schedule`], [`Worker::schedule`] |
 //! | see what happens | [`Hooks`], [`Counts`], [`JobInfo`], [`inspect`] |
 //! | run many as one, or one after others | [`Batch`], [`batch`](mod@batch), [`Workflow`], [`WorkflowJob`] |
@@ -264,7 +265,7 @@ mod events;
 pub use events::{Counts, Hooks, JobInfo};
 
 mod worker;
-pub use worker::{Progress, Running, ShutdownReport, StartError, Summary, Worker};
+pub use worker::{Progress, Running, ShutdownReport, StartError, Summary, Worker, selected};
 
 #[cfg(feature = "schedules")]
 pub mod schedule;
@@ -318,6 +319,8 @@ mod guide {
     struct Schedules;
     #[doc = include_str!("../../docs/guide/steps.md")]
     struct Steps;
+    #[doc = include_str!("../../docs/guide/selected.md")]
+    struct Selected;
     #[doc = include_str!("../../docs/guide/unique.md")]
     struct Unique;
     #[doc = include_str!("../../docs/guide/workflows.md")]

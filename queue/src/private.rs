@@ -8,7 +8,7 @@ pub use serde_json::Value;
 
 pub use crate::admit::admit_all;
 pub use crate::backend::*;
-pub use crate::claim::{Found, claim};
+pub use crate::claim::{Found, claim, claim_selected};
 use crate::lease::Refusal;
 pub use crate::lease::{Fence, Verdict};
 #[cfg(feature = "postgres")]

@@ -21,6 +21,8 @@ mod lease;
 mod limits;
 mod manage;
 mod pause;
+mod selected;
+mod selected_at_once;
 
 mod closure;
 mod commit;

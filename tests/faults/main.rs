@@ -32,6 +32,8 @@ mod locked_rows;
 #[cfg(feature = "postgres")]
 mod lost_answers;
 #[cfg(feature = "postgres")]
+mod lost_choices;
+#[cfg(feature = "postgres")]
 mod lost_heartbeats;
 #[cfg(feature = "postgres")]
 mod lost_records;

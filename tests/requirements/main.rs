@@ -18,6 +18,9 @@ mod sources;
 mod story;
 
 mod bounds;
+mod chosen;
+#[cfg(feature = "postgres")]
+mod chosen_locks;
 mod claims;
 mod clocks;
 mod deadlines;

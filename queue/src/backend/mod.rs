@@ -38,6 +38,7 @@ pub trait Backend:
     + AdmitStatements
     + KeyStatements
     + ClaimStatements
+    + SelectedStatements
     + LeaseStatements
     + CommitStatements
     + ResultStatements

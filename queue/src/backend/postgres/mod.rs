@@ -35,6 +35,7 @@ mod manage;
 mod migrate;
 mod pause;
 mod results;
+mod selected;
 mod settle;
 mod steps;
 mod sweep;

@@ -13,6 +13,9 @@ pub use admit::*;
 mod claim;
 pub use claim::*;
 
+mod selected;
+pub use selected::*;
+
 mod lease;
 pub use lease::*;
 
