@@ -77,6 +77,9 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
         if self.shared.stop.is_stopping() {
             return Err(ClaimError::Stopping);
         }
+        if self.shared.choosing.is_in_commit() {
+            return Err(ClaimError::InCommit);
+        }
         let found = choose(&self.shared, &chosen)?;
         let take = |(asked, found): (_, Found)| Selected {
             asked,

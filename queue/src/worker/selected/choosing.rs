@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Sender;
 use uuid::Uuid;
 
-use crate::backend::{Backend, ConnectionSettings};
+use crate::backend::{Backend, ConnectionSettings, WriteGate};
 use crate::lease::{Fence, Held};
 use crate::worker::control::{Control, Failure};
 use crate::worker::executor::{Claimed, ToSettle};
@@ -20,6 +20,7 @@ const LONGEST_DOUBT: Duration = Duration::from_secs(3600);
 pub(in crate::worker) struct Choosing<C: Backend> {
     /// One connection for all callers: no claim waits for a row, so each has its turn soon.
     pub(super) control: Locked<Control<C>>,
+    gate: WriteGate,
     /// Claims whose answer was lost, and for whose jobs nobody waits.
     in_doubt: Locked<Vec<(Uuid, Instant)>>,
     /// Claimed, and neither begun nor handed over nor dropped by the caller. Whoever takes one out of here has it.
@@ -34,6 +35,7 @@ impl<C: Backend> Choosing<C> {
     pub(in crate::worker) fn new(url: &str, settings: &ConnectionSettings) -> Self {
         Self {
             control: Locked::new(Control::new("claim selected", url, settings)),
+            gate: C::write_gate(url),
             in_doubt: Locked::new(Vec::new()),
             unbegun: Locked::new(HashMap::new()),
             handed: Locked::new(VecDeque::new()),
@@ -54,6 +56,11 @@ impl<C: Backend> Choosing<C> {
     pub(super) fn settle(&self, done: ToSettle) -> bool {
         let settle = self.settle.lock();
         settle.as_ref().is_some_and(|settle| settle.send(done).is_ok())
+    }
+
+    /// Whether the calling thread is inside a commit that keeps all other writers waiting.
+    pub(super) fn is_in_commit(&self) -> bool {
+        self.gate.is_mine()
     }
 
     pub(super) fn keep(&self, held: &Arc<Held>) {

@@ -121,6 +121,10 @@ impl<C: Backend> ClaimedJob<C> {
             log::error!("{}: the closure takes jobs of the kind {}", held.info(), J::KIND);
             return Settled::OtherType;
         }
+        if self.owner.is_in_commit() {
+            log::error!("{}: worked off inside the commit of another lease", held.info());
+            return Settled::InCommit;
+        }
         if !self.owner.take(held) {
             return Settled::Released;
         }
@@ -170,6 +174,8 @@ impl<C: Backend> fmt::Debug for ClaimedJob<C> {
 trait Owner<C: Backend>: Send + Sync {
     fn is_of(&self, kind: &str, job: TypeId) -> bool;
 
+    fn is_in_commit(&self) -> bool;
+
     /// Whether the job is still the caller's to begin, which it is no more from now on.
     fn take(&self, held: &Held) -> bool;
 
@@ -183,6 +189,10 @@ trait Owner<C: Backend>: Send + Sync {
 impl<C: Backend, A: Send + Sync + 'static> Owner<C> for Shared<C, A> {
     fn is_of(&self, kind: &str, job: TypeId) -> bool {
         self.registry.is_of(kind, job)
+    }
+
+    fn is_in_commit(&self) -> bool {
+        self.choosing.is_in_commit()
     }
 
     fn take(&self, held: &Held) -> bool {

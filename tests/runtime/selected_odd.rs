@@ -1,0 +1,114 @@
+//! Chosen claims from places where nobody expects them.
+
+use leasehold::selected::{ClaimError, Settled};
+use leasehold::{EnqueueOptions, Worker};
+use leasehold_tests::jobs::{App, Effects, HOUR, SOON, Step, app, prepare};
+use leasehold_tests::{TestDb, conformance, eventually};
+
+use crate::selected::{commits, standing, start, steps, take};
+
+conformance!(
+    fn a_job_may_be_worked_off_in_the_run_of_another_one(db: &mut Db) {
+        let mut conn = prepare(db);
+        let ids = steps(&mut conn, 3, &EnqueueOptions::new());
+        let running = start(db, app().0);
+        let inner = take(&running, ids[1]);
+        let mut told = None;
+        let outer = take(&running, ids[0]).work(|step: Step, lease| {
+            told = Some(inner.work(|step: Step, lease| commits(&step, lease)));
+            assert!(running.claim_now(ids[2]).unwrap().is_claimed());
+            commits(&step, lease)
+        });
+        assert_eq!((outer, told), (Settled::Completed, Some(Settled::Completed)));
+        assert_eq!(db.integer("SELECT count(*) FROM effects"), 2);
+    }
+);
+
+conformance!(
+    fn a_worker_that_is_dropped_in_the_run_of_its_job_takes_the_job_away_and_gives_the_others_back(db: &mut Db) {
+        let mut conn = prepare(db);
+        let ids = steps(&mut conn, 3, &EnqueueOptions::new());
+        let running = start(db, app().0);
+        let [step, other, leaked] = [0, 1, 2].map(|n| take(&running, ids[n]));
+        std::mem::forget(leaked);
+        let settled = step.work(move |_: Step, lease| {
+            drop(running);
+            lease.finish()
+        });
+        assert!(matches!(settled, Settled::Lost(_)), "{settled:?}");
+        assert_eq!(other.work(|_: Step, lease| lease.finish()), Settled::Released);
+        let standings = [0, 1, 2].map(|n| standing(&mut conn, ids[n]));
+        assert_eq!(
+            standings,
+            [2, 1, 1].map(|generation| ("ready".to_owned(), 0, generation))
+        );
+    }
+);
+
+conformance!(
+    fn without_batching_too_jobs_are_handed_over_worked_off_and_given_back(db: &mut Db) {
+        let mut conn = prepare(db);
+        let ids = steps(&mut conn, 6, &EnqueueOptions::new());
+        let worker = Worker::<Connection, App>::new(db.url(), app().0)
+            .claims_selected_only()
+            .unbatched();
+        let running = worker
+            .register::<Step>()
+            .threads(2)
+            .poll_interval(HOUR)
+            .start()
+            .unwrap();
+        take(&running, ids[0]).hand_over();
+        take(&running, ids[1]).hand_over();
+        take(&running, ids[2]).hand_over();
+        assert_eq!(
+            take(&running, ids[3]).work(|_: Step, lease| lease.finish()),
+            Settled::Completed
+        );
+        drop(take(&running, ids[4]));
+        eventually(SOON, "done", || running.counts().completed == 4);
+        eventually(SOON, "none held", || running.leases_held() == 0);
+        let report = running.shutdown(SOON);
+        assert_eq!(report.abandoned, 0);
+    }
+);
+
+conformance!(
+    /// On SQLite it holds the write lock, for which whatever is begun in it would wait, and it for that.
+    fn nothing_that_is_begun_inside_a_commit_waits_for_that_commit(db: &mut Db) {
+        let mut conn = prepare(db);
+        let ids = steps(&mut conn, 3, &EnqueueOptions::new());
+        let running = start(db, app().0);
+        let (outer, inner, third) = (take(&running, ids[0]), take(&running, ids[1]), ids[2]);
+        let (told, tells) = crossbeam_channel::bounded(1);
+        let commits = std::thread::spawn(move || {
+            let mut inside = None;
+            let mut inner = Some(inner);
+            let settled = outer.work(|_: Step, lease| {
+                lease.commit(|tx| {
+                    tx.note(1)?;
+                    let claimed = running.claim_now(third).map(|answer| answer.is_claimed());
+                    let worked = inner.take().unwrap().work(|_: Step, lease| lease.finish());
+                    inside = Some((claimed, worked));
+                    Ok(())
+                })
+            });
+            told.send((settled, inside.unwrap())).unwrap();
+            running.shutdown(SOON)
+        });
+        let (settled, (claimed, worked)) = tells.recv_timeout(SOON).expect("the commit ends");
+        assert_eq!(settled, Settled::Completed);
+        if Db::BACKEND == "sqlite" {
+            assert!(matches!(claimed, Err(ClaimError::InCommit)));
+            assert_eq!(worked, Settled::InCommit);
+        } else {
+            assert!(claimed.unwrap());
+            assert_eq!(worked, Settled::Completed);
+        }
+        assert_eq!(commits.join().unwrap().abandoned, 0);
+        assert_eq!(
+            standing(&mut conn, third),
+            ("ready".to_owned(), 0, 1 - i64::from(Db::BACKEND == "sqlite"))
+        );
+    }
+);
