@@ -1,7 +1,8 @@
 //! Chosen claims from places where nobody expects them.
 
-use leasehold::selected::{ClaimError, Settled};
-use leasehold::{EnqueueOptions, Worker};
+use leasehold::manage::Cancel;
+use leasehold::selected::{Answer, ClaimError, Settled};
+use leasehold::{EnqueueOptions, Schema, Worker, manage};
 use leasehold_tests::jobs::{App, Effects, HOUR, SOON, Step, app, prepare};
 use leasehold_tests::{TestDb, conformance, eventually};
 
@@ -42,6 +43,21 @@ conformance!(
             standings,
             [2, 1, 1].map(|generation| ("ready".to_owned(), 0, generation))
         );
+    }
+);
+
+conformance!(
+    fn a_job_that_was_to_be_cancelled_while_a_caller_had_it_is_cancelled_when_it_is_dropped(db: &mut Db) {
+        let mut conn = prepare(db);
+        let id = steps(&mut conn, 1, &EnqueueOptions::new().lease(HOUR))[0];
+        let running = start(db, app().0);
+        let step = take(&running, id);
+        assert!(manage::cancel(&mut conn, &Schema::default(), id, Cancel::Soft, "enough").unwrap());
+        eventually(SOON, "the caller can see it", || step.watch().is_cancel_requested());
+        drop(step);
+        eventually(SOON, "it is cancelled", || running.counts().cancelled == 1);
+        assert_eq!(standing(&mut conn, id), ("cancelled".to_owned(), 1, 1));
+        assert!(matches!(running.claim_now(id).unwrap(), Answer::Cancelled { .. }));
     }
 );
 

@@ -12,7 +12,7 @@ use crate::handler::{JobError, Outcome};
 use crate::job::Job;
 use crate::lease::{Held, LeaseGuard, LeaseWatch};
 use crate::registry::{contained, decode};
-use crate::settle::{Ran, Settlement};
+use crate::settle::{self, Ran};
 use crate::worker::Shared;
 use crate::worker::executor::{Claimed, ToSettle, run_claimed};
 use crate::worker::slot::PoolSlot;
@@ -20,8 +20,8 @@ use crate::worker::slot::PoolSlot;
 /// A claimed job, whose lease is renewed from now on.
 ///
 /// [`work`](Self::work) it off on this thread or on another one of the program's, or [`hand it over`](Self::hand_over) to
-/// the worker. Dropping it gives the job back as if it had not been claimed: ready, with its attempt; that never waits for
-/// the database.
+/// the worker. Dropping it gives the job back as if it had not been claimed: ready, with its attempt, or cancelled when that
+/// was asked for meanwhile ([`LeaseWatch::is_cancel_requested`]). That never waits for the database.
 ///
 /// It may outlive the worker. A worker that stops gives back what was not begun, and waits for what was within its
 /// patience.
@@ -227,6 +227,6 @@ impl<C: Backend, A: Send + Sync + 'static> Owner<C> for Shared<C, A> {
     }
 
     fn give_back(&self, held: &Arc<Held>) {
-        self.choosing.settle(ToSettle::new(held, Settlement::GiveBack));
+        self.choosing.settle(ToSettle::new(held, settle::give_back(held)));
     }
 }
