@@ -170,6 +170,8 @@ fn let_in<C: Backend, A>(shared: &Shared<C, A>, control: &mut Control<C>, found:
     let promoted = control.run(|conn| conn.promote(&shared.schema, &shared.serves, PROMOTE_LIMIT));
     let mut seen = match promoted {
         Ok(0) => Seen::Full,
+        // The chosen one may be behind these.
+        Ok(rows) if i64::try_from(rows).is_ok_and(|rows| rows >= PROMOTE_LIMIT) => Seen::Unclear,
         Ok(_) => Seen::LetIn,
         Err(_) => Seen::Unclear,
     };
