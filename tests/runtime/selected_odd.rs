@@ -1,9 +1,10 @@
 //! Chosen claims from places where nobody expects them.
 
+use leasehold::batch;
 use leasehold::manage::Cancel;
-use leasehold::selected::{Answer, ClaimError, Settled};
-use leasehold::{EnqueueOptions, Schema, Worker, manage};
-use leasehold_tests::jobs::{App, Effects, HOUR, SOON, Step, app, prepare};
+use leasehold::selected::{Answer, BlockedBy, ClaimError, Settled};
+use leasehold::{Batch, EnqueueOptions, JobError, Schema, Worker, Workflow, manage};
+use leasehold_tests::jobs::{App, Effects, HOUR, Note, SOON, Step, Then, app, prepare};
 use leasehold_tests::{TestDb, conformance, eventually};
 
 use crate::selected::{commits, standing, start, steps, take};
@@ -126,5 +127,71 @@ conformance!(
             standing(&mut conn, third),
             ("ready".to_owned(), 0, 1 - i64::from(Db::BACKEND == "sqlite"))
         );
+    }
+);
+
+conformance!(
+    /// The sweep's interval is an hour, so nothing but the process's own look after the end can do it.
+    fn what_follows_a_chosen_job_follows_at_once(db: &mut Db) {
+        for unbatched in [false, true] {
+            let mut db = Db::new();
+            let mut conn = prepare(&mut db);
+            let worker = Worker::<Connection, App>::new(db.url(), app().0).claims_selected_only();
+            let worker = if unbatched { worker.unbatched() } else { worker };
+            let worker = worker.register::<Step>().register::<Note>();
+            let running = worker.sweep_interval(HOUR).poll_interval(HOUR).start().unwrap();
+            // Maintenance's first look is at the start; it must not be that.
+            let id = steps(&mut conn, 1, &EnqueueOptions::new())[0];
+            assert_eq!(
+                take(&running, id).work(|step: Step, lease| commits(&step, lease)),
+                Settled::Completed
+            );
+            for end in ["commit", "finish", "discard", "cancel", "drop", "hand over"] {
+                let workflow = Workflow::new();
+                let first = workflow.add(&Step::now(2, Then::Commit));
+                let last = workflow.add(&Note { n: 2 }).after(first).run_anyway();
+                let ids = workflow.enqueue(&mut conn).unwrap();
+                let (first, last) = (ids.id_of(first), ids.id_of(last));
+                let blocked = running.claim_now(last).unwrap();
+                assert!(matches!(blocked, Answer::Blocked { by: BlockedBy::Jobs }), "{blocked}");
+                let job = take(&running, first);
+                let _ = match end {
+                    "commit" => job.work(|step: Step, lease| commits(&step, lease)),
+                    "finish" => job.work(|_: Step, lease| lease.finish()),
+                    "discard" => job.work(|_: Step, _| Err(JobError::discard("no"))),
+                    "cancel" => job.work(|_: Step, lease| lease.cancel("no")),
+                    "drop" => {
+                        manage::cancel(&mut conn, &Schema::default(), first, Cancel::Soft, "no").unwrap();
+                        eventually(SOON, "the caller can see it", || job.watch().is_cancel_requested());
+                        drop(job);
+                        Settled::Unknown
+                    }
+                    _ => {
+                        job.hand_over();
+                        Settled::Unknown
+                    }
+                };
+                eventually(SOON, "what follows can be claimed", || {
+                    running.claim_now(last).unwrap().is_claimed()
+                });
+            }
+            let batch = Batch::new("one")
+                .add(&Step::now(3, Then::Commit))
+                .on_finished(&Note { n: 3 });
+            let batch = batch.enqueue(&mut conn).unwrap().id;
+            let only = db.integer(&format!(
+                "SELECT id FROM leasehold.jobs WHERE batch_id = {batch} AND kind = 'step'"
+            ));
+            assert_eq!(
+                take(&running, only).work(|_: Step, lease| lease.finish()),
+                Settled::Completed
+            );
+            assert!(
+                batch::wait_for(&mut conn, &Schema::default(), batch, SOON, |_| {})
+                    .unwrap()
+                    .is_finished()
+            );
+        }
+        let _ = db;
     }
 );
