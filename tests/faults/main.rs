@@ -26,6 +26,7 @@ mod schema_names;
 mod values_that_panic;
 mod writes_in_a_read;
 
+mod deadly_jobs;
 mod killed_processes;
 #[cfg(feature = "postgres")]
 mod locked_rows;

@@ -108,6 +108,11 @@ impl WorkerProcess {
         status.expect("it was waited for")
     }
 
+    /// Whether it has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("a child can be waited for").is_some()
+    }
+
     /// Kills it, as the kernel does when memory runs out.
     pub fn kill(&mut self) {
         let _ = self.child.kill();

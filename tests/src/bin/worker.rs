@@ -29,7 +29,7 @@ mod with_features {
     use std::time::Duration;
 
     use leasehold::{StartError, Worker};
-    use leasehold_tests::jobs::{App, Begun, Charge, Effects, HOUR, Note, Remote, Step, Work, app};
+    use leasehold_tests::jobs::{App, Begun, Charge, Deadly, Effects, HOUR, Note, Remote, Step, Work, app};
 
     pub(super) fn main() -> ExitCode {
         env_logger::Builder::new()
@@ -66,6 +66,7 @@ mod with_features {
             .register::<Step>()
             .register::<Note>()
             .register::<Work>()
+            .register::<Deadly>()
             .register::<Charge>();
         if mode == "drain" {
             return Ok(worker.run_until_empty()?.exit_code());
