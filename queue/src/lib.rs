@@ -246,6 +246,10 @@ pub use handler::{Handler, JobError, Outcome};
 
 mod registry;
 
+pub mod outbox;
+
+pub mod inbox;
+
 mod results;
 
 mod commit;

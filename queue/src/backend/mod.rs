@@ -49,6 +49,9 @@ pub trait Backend:
     + PauseStatements
     + ScheduleStatements
     + FireStatements
+    + OutboxStatements
+    + RelayStatements
+    + InboxStatements
     + WorkerStatements
     + InspectStatements
     + ManageStatements
