@@ -9,6 +9,7 @@ mod support;
 mod conflict;
 mod enqueue;
 mod idempotency;
+mod inbox;
 mod key_lost;
 mod key_states;
 mod payload;
@@ -20,6 +21,7 @@ mod found;
 mod lease;
 mod limits;
 mod manage;
+mod outbox;
 mod pause;
 
 mod closure;

@@ -132,13 +132,18 @@ pub(super) fn start<C: Backend, A: Send + Sync + 'static>(
 /// Delivers until the worker stops.
 fn run<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>, topic: &Topic, duty: &Duty, wakes: &Receiver<()>) {
     let mut claims = Claims::new(shared, topic);
+    let mut gone = 0;
     while !shared.stop.is_stopping() {
-        match claims.next() {
+        let found = claims.next();
+        gone = if matches!(found, Ok(Found::Gone)) { gone + 1 } else { 0 };
+        match found {
             Ok(Found::Claimed { kept, sent }) => {
                 duty.rest.lock().extend(kept);
                 Batch::new(shared, topic, duty, sent).deliver();
             }
             Ok(Found::Busy) => pause(shared, spread(BUSY_WAIT)),
+            // Twice as long each time: it may be a person's lock.
+            Ok(Found::Gone) => pause(shared, spread(BUSY_WAIT * (1 << gone.min(6)))),
             Ok(Found::Further(wait)) => pause(shared, wait),
             Ok(Found::Nothing(next)) => {
                 let poll = spread(shared.poll);

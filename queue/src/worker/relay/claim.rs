@@ -31,8 +31,10 @@ const PAUSE: u32 = 3;
 pub(super) enum Found {
     /// In the order of their ids; `sent` is when the claim was.
     Claimed { kept: Vec<Kept>, sent: Instant },
-    /// Another relay claims from the topic, or has taken what was seen.
+    /// Another relay claims from the topic.
     Busy,
+    /// What was seen is taken, or somebody has it locked.
+    Gone,
     /// Nothing so far; there are more keys to look at after this time.
     Further(Duration),
     /// Nothing is due before this time.
@@ -180,14 +182,14 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Claims<'a, C, A> {
         let claimed = briefly(shared, |conn| {
             atomically(conn, |conn| match conn.try_lock_topic(&shared.schema, &topic.name)? {
                 // A statement of its own, so that its snapshot is taken after the lock.
-                true => conn.claim_events(&shared.schema, &claim),
-                false => Ok(Vec::new()),
+                true => conn.claim_events(&shared.schema, &claim).map(Some),
+                false => Ok(None),
             })
         });
         if matches!(claimed, Err(Failure::Away)) {
             self.in_doubt = Some((lease_token, sent));
         }
-        Ok(take(claimed?, lease_token, sent))
+        Ok(claimed?.map_or(Found::Busy, |rows| take(rows, lease_token, sent)))
     }
 
     /// Looks for the events of a claim whose answer was lost. Those whose lease is fresh are as good as if it had come.
@@ -239,7 +241,7 @@ fn info<'a>(topic: &'a str, row: &'a SweptEvent) -> EventInfo<'a> {
 
 fn take(rows: Vec<EventRow>, lease_token: Uuid, sent: Instant) -> Found {
     if rows.is_empty() {
-        return Found::Busy;
+        return Found::Gone;
     }
     let mut kept: Vec<Kept> = rows.into_iter().map(|row| Kept::new(row, lease_token)).collect();
     kept.sort_unstable_by_key(|kept| kept.fence.id);
