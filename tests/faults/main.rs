@@ -27,6 +27,7 @@ mod values_that_panic;
 mod writes_in_a_read;
 
 mod killed_processes;
+mod killed_relays;
 #[cfg(feature = "postgres")]
 mod locked_rows;
 #[cfg(feature = "postgres")]
