@@ -485,3 +485,44 @@ conformance!(
         note("once").enqueue(&mut conn).unwrap();
     }
 );
+
+conformance!(
+    #[skip(sqlite, "SQLite has one writer, and no lock beside that")]
+    fn one_relay_claims_from_a_topic_at_a_time(db: &mut Db) {
+        let (mut one, mut other) = (migrated(db), open(db));
+        let schema = default_schema();
+        let tries = |conn: &mut Connection, topic: &str| {
+            conn.transaction(|conn| conn.try_lock_topic(&default_schema(), topic))
+                .unwrap()
+        };
+        let locked = one.transaction(|one| {
+            assert!(one.try_lock_topic(&schema, "t")?);
+            assert!(!tries(&mut other, "t"));
+            assert!(tries(&mut other, "u"));
+            Ok::<_, diesel::result::Error>(())
+        });
+        assert_eq!((locked, tries(&mut other, "t")), (Ok(()), true));
+    }
+);
+
+conformance!(
+    #[skip(sqlite, "SQLite has no row locks")]
+    fn an_event_that_somebody_has_locked_keeps_those_behind_it(db: &mut Db) {
+        let (mut conn, mut person) = (migrated(db), db.connect());
+        for (key, n) in [("a", 1), ("a", 2), ("a", 3), ("b", 4)] {
+            emit(&mut conn, Some(key), n);
+        }
+        for (id, expected) in [("min(id)", &["b4"][..]), ("min(id) + 1", &["a1"])] {
+            person
+                .transaction(|person| {
+                    person.batch_execute(&format!(
+                        "SELECT 1 FROM leasehold.outbox_events
+                         WHERE id = (SELECT {id} FROM leasehold.outbox_events) FOR UPDATE"
+                    ))?;
+                    assert_eq!(claim(&mut conn, &ALL).0, expected);
+                    Ok::<_, diesel::result::Error>(())
+                })
+                .unwrap();
+        }
+    }
+);

@@ -24,6 +24,7 @@ mod deadlines;
 mod durability;
 mod fences;
 mod isolation;
+mod outbox;
 mod ownership;
 mod patterns;
 mod refusals;

@@ -484,6 +484,35 @@ conformance!(
 );
 
 conformance!(
+    #[skip(sqlite, "SQLite has one writer, and no lock beside that")]
+    fn a_relay_leaves_a_topic_to_the_one_that_claims_from_it(db: &mut Db) {
+        let (mut conn, mut other) = (prepare(db), db.connect());
+        let ((held, log), (free, freely)) = (logging(|_, _| false), logging(|_, _| false));
+        let running = Worker::<Connection, ()>::new(db.url(), ())
+            .poll_interval(MOMENT)
+            .relay_with("t", held)
+            .relay_with("u", free)
+            .start()
+            .unwrap();
+        other
+            .transaction(|other| {
+                assert!(other.try_lock_topic(&Schema::default(), "t")?);
+                emit(&mut conn, "t", None, 1);
+                for n in 1..=5 {
+                    emit(&mut conn, "u", None, n);
+                    eventually(SOON, "the other topic goes on", || {
+                        freely.lock().unwrap().len() == n as usize
+                    });
+                }
+                assert!(log.lock().unwrap().is_empty());
+                Ok::<_, diesel::result::Error>(())
+            })
+            .unwrap();
+        eventually(SOON, "it is delivered then", || running.counts().delivered == 6);
+    }
+);
+
+conformance!(
     fn workers_forget_what_inboxes_accepted_long_ago(db: &mut Db) {
         let mut conn = prepare(db);
         conn.transaction(|tx| {

@@ -35,6 +35,9 @@ const DRAINED_BYTES: u64 = 16 * 1024;
 /// | 429 or 503 with `Retry-After` | tried again then, within an hour |
 /// | any other, a redirect (none is followed), or none in time | tried again after the relay's backoff |
 ///
+/// No line of this library shows the URL's path, a header or a secret. The client beneath, `ureq`, writes the path into lines of
+/// the level debug; where the path is a secret, keep its level at info.
+///
 /// A request takes 20 seconds at the most, 5 of them to connect, unless [`HttpPost::timeout`] says otherwise.
 ///
 /// ```no_run
