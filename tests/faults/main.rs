@@ -35,6 +35,8 @@ mod lost_answers;
 #[cfg(feature = "postgres")]
 mod lost_heartbeats;
 #[cfg(feature = "postgres")]
+mod promotion;
+#[cfg(feature = "postgres")]
 mod read_only;
 #[cfg(feature = "postgres")]
 mod restarts;

@@ -22,11 +22,15 @@ mod claims;
 mod clocks;
 mod deadlines;
 mod durability;
+mod features;
 mod fences;
+mod harness;
 mod isolation;
 mod outbox;
 mod ownership;
 mod patterns;
+#[cfg(feature = "postgres")]
+mod promotion;
 mod refusals;
 mod row_locks;
 mod statements;

@@ -44,6 +44,8 @@ pub struct Cluster {
     directory: PathBuf,
     user: Option<User>,
     settings: Vec<String>,
+    /// The library that tells the server another time.
+    clock: Option<PathBuf>,
     /// `None` while the server is down.
     keeper: Option<Child>,
 }
@@ -66,9 +68,37 @@ pub fn cluster_with(settings: &[&str]) -> Cluster {
     Cluster::start(&binaries, settings)
 }
 
+/// As [`cluster_with`], for a server whose clock can be set ([`Cluster::set_clock`]); `None` where libfaketime is not installed.
+pub fn cluster_with_clock(settings: &[&str]) -> Option<Cluster> {
+    let places = ["/usr/lib", "/usr/local/lib"].into_iter().flat_map(|root| {
+        let architecture = format!("{root}/{}-linux-gnu", std::env::consts::ARCH);
+        [architecture, root.to_owned()]
+    });
+    let library = places
+        .map(|place| Path::new(&place).join("faketime/libfaketime.so.1"))
+        .find(|library| library.exists())?;
+    let binaries = find(None).unwrap_or_else(|message| panic!("{message}"));
+    let settings = settings.iter().map(|&setting| setting.to_owned()).collect();
+    let mut cluster = Cluster::new(binaries.directory, settings);
+    cluster.clock = Some(library);
+    cluster.set_clock(0);
+    cluster.initialise();
+    cluster.start_again();
+    Some(cluster)
+}
+
 impl Cluster {
     /// Makes a cluster and starts its server, with `settings` such as `synchronous_commit=off` over the durable ones.
     pub fn start(binaries: &Binaries, settings: &[&str]) -> Self {
+        let settings = settings.iter().map(|&setting| setting.to_owned()).collect();
+        let mut cluster = Self::new(binaries.directory.clone(), settings);
+        cluster.initialise();
+        cluster.start_again();
+        cluster
+    }
+
+    /// A directory for a cluster, empty so far.
+    fn new(binaries: PathBuf, settings: Vec<String>) -> Self {
         // Not the temporary directory of the environment: a socket's path has at most 103 bytes on macOS, 107 on Linux.
         // For its owner alone: whoever reaches the socket is a superuser.
         let private = fs::Permissions::from_mode(0o700);
@@ -76,21 +106,30 @@ impl Cluster {
             .prefix("leasehold-")
             .permissions(private)
             .tempdir_in("/tmp");
-        let directory = directory.expect("a directory can be made in /tmp").keep();
         let mut cluster = Self {
-            binaries: binaries.directory.clone(),
-            directory,
+            binaries,
+            directory: directory.expect("a directory can be made in /tmp").keep(),
             user: server_user(),
-            settings: settings.iter().map(|&setting| setting.to_owned()).collect(),
+            settings,
+            clock: None,
             keeper: None,
         };
         if let Some(User { uid, gid }) = cluster.user {
             chown(&cluster.directory, Some(uid), Some(gid)).expect("root may give a directory away");
         }
         cluster.make_binaries_reachable();
-        cluster.initialise();
-        cluster.start_again();
         cluster
+    }
+
+    /// A directory for another cluster of the same binaries and settings.
+    #[cfg(feature = "postgres")]
+    pub(super) fn beside(&self) -> Self {
+        Self::new(self.binaries.clone(), self.settings.clone())
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// The URL of its database `postgres`, as a superuser; other databases can be created beside it.
@@ -119,10 +158,21 @@ impl Cluster {
     pub fn start_again(&mut self) {
         assert!(self.keeper.is_none(), "the server runs already");
         let mut keeper = self.as_server_user("/bin/sh");
-        keeper
-            .args(["-c", KEEPER, "keeper"])
-            .arg(&self.directory)
-            .arg(self.binaries.join("postgres"));
+        keeper.args(["-c", KEEPER, "keeper"]).arg(&self.directory);
+        if let Some(library) = &self.clock {
+            // Read anew at each look at the clock; what measures intervals is left alone.
+            let setting = |name: &str, value: &Path| format!("{name}={}", value.display());
+            keeper
+                .arg("env")
+                .arg(setting("LD_PRELOAD", library))
+                .arg(setting("FAKETIME_TIMESTAMP_FILE", &self.clock_file()))
+                .args([
+                    "FAKETIME_NO_CACHE=1",
+                    "FAKETIME_DONT_FAKE_MONOTONIC=1",
+                    "FAKETIME_DISABLE_SHM=1",
+                ]);
+        }
+        keeper.arg(self.binaries.join("postgres"));
         keeper.arg("-D").arg(self.data()).arg("-k").arg(&self.directory);
         for setting in ["listen_addresses=", "max_connections=300"] {
             keeper.args(["-c", setting]);
@@ -145,13 +195,27 @@ impl Cluster {
         self.wait_until_ready(server.trim());
     }
 
+    /// Sets the server's clock so many seconds from the machine's.
+    pub fn set_clock(&self, seconds: i64) {
+        // Renamed into place: the server reads it at any moment.
+        let new = self.directory.join("clock.new");
+        fs::write(&new, format!("{seconds:+}\n"))
+            .and_then(|()| fs::set_permissions(&new, fs::Permissions::from_mode(0o644)))
+            .and_then(|()| fs::rename(&new, self.clock_file()))
+            .expect("the clock can be set");
+    }
+
+    fn clock_file(&self) -> PathBuf {
+        self.directory.join("clock")
+    }
+
     /// Kills a server process (`pg_backend_pid()`) with `SIGKILL`, as the kernel does when memory runs out. The server
     /// then ends all connections and recovers.
     pub fn kill_backend(&self, pid: i32) {
         kill_process(Pid::from_raw(pid).expect("a process id is above 0"), Signal::KILL).expect("the backend lives");
     }
 
-    fn data(&self) -> PathBuf {
+    pub(super) fn data(&self) -> PathBuf {
         self.directory.join("data")
     }
 
@@ -211,7 +275,11 @@ impl Cluster {
             let text = fs::read_to_string(&file).unwrap_or_default();
             let mut lines = text.lines();
             let ours = lines.next().is_some_and(|pid| pid.trim() == server);
-            if ours && lines.nth(6).is_some_and(|status| status.trim() == "ready") {
+            if ours
+                && lines
+                    .nth(6)
+                    .is_some_and(|status| matches!(status.trim(), "ready" | "standby"))
+            {
                 return;
             }
             assert!(
@@ -235,7 +303,7 @@ impl Cluster {
         keeper.wait().expect("the keeper ends");
     }
 
-    fn as_server_user(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+    pub(super) fn as_server_user(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir("/").env_remove("PGDATA").env("LC_ALL", "C");
         if let Some(User { uid, gid }) = self.user {

@@ -4,7 +4,9 @@ mod find;
 pub use find::{Binaries, find};
 
 mod cluster;
-pub use cluster::{Cluster, cluster, cluster_with};
+pub use cluster::{Cluster, cluster, cluster_with, cluster_with_clock};
+#[cfg(feature = "postgres")]
+mod standby;
 
 #[cfg(feature = "postgres")]
 mod server;
