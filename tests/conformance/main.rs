@@ -23,6 +23,8 @@ mod limits;
 mod manage;
 mod outbox;
 mod pause;
+mod selected;
+mod selected_at_once;
 
 mod closure;
 mod commit;
@@ -41,5 +43,7 @@ mod inspect;
 mod results;
 mod schedules;
 mod schema;
+mod step_errors;
+mod steps;
 mod testing;
 mod workflows;

@@ -18,6 +18,9 @@ mod sources;
 mod story;
 
 mod bounds;
+mod chosen;
+#[cfg(feature = "postgres")]
+mod chosen_locks;
 mod claims;
 mod clocks;
 mod deadlines;
@@ -27,6 +30,7 @@ mod fences;
 mod harness;
 mod isolation;
 mod outbox;
+mod outside_effects;
 mod ownership;
 mod patterns;
 #[cfg(feature = "postgres")]

@@ -21,6 +21,8 @@ mod relay_http;
 mod retention;
 mod retries;
 mod schedules;
+mod selected;
+mod selected_lists;
 mod shutdown;
 mod signals;
 #[cfg(feature = "sqlite")]

@@ -6,7 +6,7 @@
 //! leasehold-test-worker relay=TO URL   delivers the topic `t` by HTTP to TO, until it is killed
 //! ```
 //!
-//! It prints `begun N ATTEMPT` for each `Step`, which goes on when it reads the line `go N`, and `ended N committed` or
+//! It prints `begun N ATTEMPT` for each `Step` or effect of a `Charge`, which goes on when it reads the line `go N`, and `ended N committed` or
 //! `ended N ERROR`. `Work` takes a moment and prints nothing.
 
 #![cfg_attr(
@@ -31,7 +31,7 @@ mod with_features {
 
     use leasehold::outbox::{HttpPost, Relay};
     use leasehold::{Backoff, StartError, Worker};
-    use leasehold_tests::jobs::{App, Begun, Effects, HOUR, Note, Remote, Step, Work, app};
+    use leasehold_tests::jobs::{App, Begun, Charge, Effects, HOUR, Note, Remote, Step, Work, app};
 
     pub(super) fn main() -> ExitCode {
         env_logger::Builder::new()
@@ -70,7 +70,8 @@ mod with_features {
             .stop_on_signals()
             .register::<Step>()
             .register::<Note>()
-            .register::<Work>();
+            .register::<Work>()
+            .register::<Charge>();
         if mode == "drain" {
             return Ok(worker.run_until_empty()?.exit_code());
         }

@@ -67,6 +67,11 @@ impl Migrate for PgConnection {
             down: include_str!("../../../migrations/postgres/0004_batches/down.sql"),
         },
         Script {
+            name: "0005_steps",
+            up: include_str!("../../../migrations/postgres/0005_steps/up.sql"),
+            down: include_str!("../../../migrations/postgres/0005_steps/down.sql"),
+        },
+        Script {
             name: "0006_outbox",
             up: include_str!("../../../migrations/postgres/0006_outbox/up.sql"),
             down: include_str!("../../../migrations/postgres/0006_outbox/down.sql"),

@@ -26,7 +26,9 @@ mod outbox;
 mod pause;
 mod relay;
 mod results;
+mod selected;
 mod settle;
+mod steps;
 mod sweep;
 #[cfg(test)]
 mod tests;

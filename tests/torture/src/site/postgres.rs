@@ -43,8 +43,7 @@ const LOST: [(&str, Fault); 12] = [
 
 impl Postgres {
     pub(crate) fn start(settings: &Settings) -> Self {
-        // A half-open connection's locks are freed by the server, and by nobody else.
-        let mut options = vec!["idle_in_transaction_session_timeout=3s"];
+        let mut options = Vec::new();
         if settings.lazy_commits {
             // The longer the writer of the log sleeps, the more a crash takes back.
             options.extend(["synchronous_commit=off", "wal_writer_delay=2s"]);
