@@ -28,6 +28,7 @@ mod writes_in_a_read;
 
 mod deadly_jobs;
 mod killed_processes;
+mod killed_relays;
 #[cfg(feature = "postgres")]
 mod locked_rows;
 #[cfg(feature = "postgres")]

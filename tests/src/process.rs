@@ -17,7 +17,8 @@ pub struct WorkerProcess {
 }
 
 impl WorkerProcess {
-    /// Starts `program` (a test has its path in `CARGO_BIN_EXE_leasehold-test-worker`) in the mode `drain` or `serve`.
+    /// Starts `program` (a test has its path in `CARGO_BIN_EXE_leasehold-test-worker`) in the mode `drain`, `serve` or
+    /// `relay=` with a URL.
     pub fn start(program: &str, mode: &str, url: &str) -> Self {
         let mut child = Command::new(program)
             .args([mode, url])
