@@ -7,7 +7,9 @@ use diesel::result::Error;
 use leasehold::Job;
 
 use crate::fence::put_back;
-use crate::selected::{Limited, answers, choose, claimed_row, name, notes, request, runs};
+#[cfg(feature = "postgres")]
+use crate::selected::answers;
+use crate::selected::{Limited, choose, claimed_row, name, notes, request, runs};
 use crate::support::*;
 
 conformance!(
