@@ -34,6 +34,7 @@ mod batch;
 pub use batch::{Progress, Summary};
 
 mod builder;
+mod cap;
 pub use builder::{StartError, Worker};
 
 mod checker;
