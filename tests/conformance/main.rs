@@ -21,6 +21,8 @@ mod lease;
 mod limits;
 mod manage;
 mod pause;
+mod selected;
+mod selected_at_once;
 
 mod closure;
 mod commit;
@@ -39,5 +41,7 @@ mod inspect;
 mod results;
 mod schedules;
 mod schema;
+mod step_errors;
+mod steps;
 mod testing;
 mod workflows;

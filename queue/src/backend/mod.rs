@@ -38,9 +38,11 @@ pub trait Backend:
     + AdmitStatements
     + KeyStatements
     + ClaimStatements
+    + SelectedStatements
     + LeaseStatements
     + CommitStatements
     + ResultStatements
+    + StepStatements
     + BatchStatements
     + WaitStatements
     + SettleStatements

@@ -36,6 +36,8 @@ pub(crate) struct Held {
     cancel_requested: AtomicBool,
     /// When progress was last written, and what.
     told: Mutex<Option<(Instant, u64, u64)>>,
+    /// Whether it runs on a thread that is none of the worker's.
+    outside: AtomicBool,
 }
 
 /// How often progress is written at the most.
@@ -77,6 +79,7 @@ impl Held {
             standing: Standing::new(),
             cancel_requested: AtomicBool::new(false),
             told: Mutex::new(None),
+            outside: AtomicBool::new(false),
         };
         held.renewed(sent);
         held
@@ -134,6 +137,15 @@ impl Held {
 
     pub(crate) fn replace(&self) -> bool {
         self.standing.replace()
+    }
+
+    /// It begins on a thread of the caller's, which no other thread replaces.
+    pub(crate) fn begin_outside(&self) {
+        self.outside.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_outside(&self) -> bool {
+        self.outside.load(Ordering::Acquire)
     }
 
     pub(crate) fn is_replaced(&self) -> bool {

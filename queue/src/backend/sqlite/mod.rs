@@ -23,7 +23,9 @@ mod manage;
 mod migrate;
 mod pause;
 mod results;
+mod selected;
 mod settle;
+mod steps;
 mod sweep;
 #[cfg(test)]
 mod tests;
