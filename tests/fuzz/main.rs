@@ -37,7 +37,7 @@ fn fuzz<S: Strategy>(name: &str, strategy: &S, check: impl Fn(S::Value) -> Resul
             max_global_rejects: u32::MAX,
             ..Config::default()
         });
-        match runner.run(strategy, &timed) {
+        match runner.run(strategy, timed) {
             Ok(()) => {}
             Err(TestError::Fail(why, value)) => panic!("{name}: {why}: {value:?}"),
             Err(abort) => panic!("{name}: {abort}"),
