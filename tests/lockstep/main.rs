@@ -4,6 +4,7 @@
 //! and without a clock, and `real` (with `workers`, `people` and `view`) what the library's statements make of it. `predicate` compares the rows
 //! that claims take with a plain filter.
 
+#![cfg(any(feature = "sqlite", feature = "postgres"))]
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 mod answer;
