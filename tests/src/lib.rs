@@ -5,6 +5,7 @@
 //! - [`postgres::Cluster`] is a server that a test may crash.
 //! - [`jobs`] are job types whose handlers a test directs; [`WorkerProcess`] runs them in a process that may be killed.
 //! - `proxy` stands between a worker and PostgreSQL and loses what it is told to.
+//! - [`Receiver`] is an HTTP server that relays deliver to.
 //! - [`eventually`] waits for a condition, [`capture_log`] keeps log records for assertions.
 
 // Nothing here is published, and a helper that fails must fail the test that called it.
@@ -34,6 +35,9 @@ pub use process::WorkerProcess;
 
 #[cfg(feature = "postgres")]
 pub mod proxy;
+
+mod receiver;
+pub use receiver::{Answer, Receiver, Request};
 
 mod captured_log;
 pub use captured_log::{CapturedLog, Record, capture_log};

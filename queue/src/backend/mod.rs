@@ -51,6 +51,9 @@ pub trait Backend:
     + PauseStatements
     + ScheduleStatements
     + FireStatements
+    + OutboxStatements
+    + RelayStatements
+    + InboxStatements
     + WorkerStatements
     + InspectStatements
     + ManageStatements
