@@ -36,6 +36,7 @@ mod batch;
 pub use batch::{Progress, Summary};
 
 mod builder;
+mod cap;
 pub use builder::{StartError, Worker};
 
 mod checker;
