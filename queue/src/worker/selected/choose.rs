@@ -74,6 +74,8 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
         if chosen.asked.is_empty() {
             return Ok(Vec::new());
         }
+        // Before the look at the stop: it either sees the stop, or is seen by it.
+        let _under_way = self.shared.choosing.under_way();
         if self.shared.stop.is_stopping() {
             return Err(ClaimError::Stopping);
         }
@@ -126,7 +128,7 @@ fn choose<C: Backend, A: Send + Sync + 'static>(
     if places.is_empty() {
         return Ok(found);
     }
-    let mut seen = let_in(shared, &mut control, &found);
+    let mut seen = admit_kept(shared, &mut control, &found);
     if seen == Seen::Full {
         return Ok(found);
     }
@@ -153,13 +155,13 @@ enum Seen {
     /// None has room.
     Full,
     /// They were let in as far as there was room.
-    LetIn,
+    Admitted,
     /// Somebody else was letting jobs in, or had their rows locked: a chosen one may have a place a moment later.
     Unclear,
 }
 
 /// Admits what there is room for under the limits that keep chosen jobs.
-fn let_in<C: Backend, A>(shared: &Shared<C, A>, control: &mut Control<C>, found: &[Found]) -> Seen {
+fn admit_kept<C: Backend, A>(shared: &Shared<C, A>, control: &mut Control<C>, found: &[Found]) -> Seen {
     let mut kept: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for found in found {
         if let SelectedAs::ByLimit { kind, limit_key } = &found.row.found {
@@ -172,7 +174,7 @@ fn let_in<C: Backend, A>(shared: &Shared<C, A>, control: &mut Control<C>, found:
         Ok(0) => Seen::Full,
         // The chosen one may be behind these.
         Ok(rows) if i64::try_from(rows).is_ok_and(|rows| rows >= PROMOTE_LIMIT) => Seen::Unclear,
-        Ok(_) => Seen::LetIn,
+        Ok(_) => Seen::Admitted,
         Err(_) => Seen::Unclear,
     };
     let limits = shared.registry.limits();
@@ -202,7 +204,7 @@ fn let_in_under<C: Backend>(schema: &Schema, control: &mut Control<C>, limit: &K
         });
         match admission {
             Ok(Some(admission)) if admission.more => return Seen::Unclear,
-            Ok(Some(admission)) if admission.admitted > 0 => return Seen::LetIn,
+            Ok(Some(admission)) if admission.admitted > 0 => return Seen::Admitted,
             Ok(Some(_)) => return Seen::Full,
             Ok(None) => std::thread::sleep(ADMISSION_WAIT),
             Err(_) => return Seen::Unclear,
