@@ -33,6 +33,9 @@ use crate::results::StoredResult;
 mod fence;
 pub use fence::{Fence, Refusal, Verdict};
 
+mod clock;
+pub(crate) use clock::LeaseClock;
+
 mod held;
 pub(crate) use held::Held;
 
