@@ -21,8 +21,8 @@ use crate::schema::Schema;
 
 mod fenced;
 pub use fenced::NotCommitted;
-pub(crate) use fenced::{Ended, write_and_fence};
 use fenced::is_conflict;
+pub(crate) use fenced::{Ended, write_and_fence};
 
 /// How many dead connections of the pool are thrown away for one use of the database: more than most pools have.
 pub(crate) const MAX_STALE_CONNECTIONS: u32 = 64;
@@ -168,11 +168,11 @@ impl Commit<'_> {
             Ended::NotCommitted(NotCommitted::Database(error)) => Tried::NotCommitted(error.into()),
             Ended::NotCommitted(why) => Tried::NotCommitted(JobError::retry(why)),
             // A test has no second connection to read the row on; this one answers, so its word counts.
-            Ended::Unknown(error) if savepoint && conn.ping().is_ok() => {
+            Ended::Unknown(error, _) if savepoint && conn.ping().is_ok() => {
                 roll_back_to(conn, before);
                 Tried::NotCommitted(refused_commit(error))
             }
-            Ended::Unknown(error) => Tried::Unknown(error),
+            Ended::Unknown(error, _) => Tried::Unknown(error),
         }
     }
 

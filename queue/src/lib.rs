@@ -48,6 +48,7 @@
 //! | run many as one, or one after others | [`Batch`], [`batch`](mod@batch), [`Workflow`], [`Step`] |
 //! | get results and progress | [`LeaseGuard::commit_result`], [`LeaseGuard::progress`], [`inspect::result`](fn@inspect::result), [`inspect::wait_for`] |
 //! | cancel, requeue, edit and purge by hand | [`manage`] |
+//! | own rows of a table of your own as jobs are owned | [`rows`] |
 //! | test it | [`testing`], [`assert_enqueued!`] |
 //!
 //! # Create the tables
@@ -266,6 +267,8 @@ pub use worker::{Progress, Running, ShutdownReport, StartError, Summary, Worker}
 
 #[cfg(feature = "schedules")]
 pub mod schedule;
+
+pub mod rows;
 
 pub mod inspect;
 

@@ -18,7 +18,7 @@ pub(crate) enum Ended<T, E> {
     Failed(E),
     NotCommitted(NotCommitted),
     /// The COMMIT was sent and its answer is no verdict.
-    Unknown(Error),
+    Unknown(Error, T),
 }
 
 /// Why nothing was written, although the writes succeeded and the fence was not refused.
@@ -62,7 +62,7 @@ pub(crate) fn write_and_fence<C: Backend, T, E>(
             Ok(()) => Ended::Committed(value),
             Err(Stopped::Refused) => Ended::Refused,
             Err(Stopped::NotCommitted(why)) => Ended::NotCommitted(why),
-            Err(Stopped::Unknown(error)) => Ended::Unknown(error),
+            Err(Stopped::Unknown(error)) => Ended::Unknown(error, value),
         },
         Ok(Err(error)) => Ended::Failed(error),
         Err(panic) => {
@@ -70,7 +70,7 @@ pub(crate) fn write_and_fence<C: Backend, T, E>(
             resume_unwind(panic);
         }
     };
-    if !matches!(ended, Ended::Committed(_) | Ended::Unknown(_)) {
+    if !matches!(ended, Ended::Committed(_) | Ended::Unknown(..)) {
         roll_back_to(conn, before);
     }
     ended

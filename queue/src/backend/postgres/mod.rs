@@ -35,6 +35,7 @@ mod manage;
 mod migrate;
 mod pause;
 mod results;
+mod rows;
 mod settle;
 mod sweep;
 mod waits;

@@ -53,3 +53,6 @@ pub use inspect::*;
 
 mod manage;
 pub use manage::*;
+
+mod rows;
+pub use rows::*;

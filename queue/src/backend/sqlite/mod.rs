@@ -23,6 +23,7 @@ mod manage;
 mod migrate;
 mod pause;
 mod results;
+mod rows;
 mod settle;
 mod sweep;
 #[cfg(test)]
