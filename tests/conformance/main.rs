@@ -37,6 +37,7 @@ mod sweep;
 mod fires;
 mod inspect;
 mod results;
+mod rows;
 mod schedules;
 mod schema;
 mod testing;

@@ -28,4 +28,5 @@ mod ownership;
 mod patterns;
 mod refusals;
 mod row_locks;
+mod rows;
 mod statements;

@@ -6,7 +6,7 @@ use diesel::query_builder::QueryFragment;
 use diesel::result::{OptionalExtension, QueryResult};
 use diesel::sql_types::{BigInt, Text};
 use diesel::sqlite::Sqlite;
-use diesel::{RunQueryDsl, SqliteConnection};
+use diesel::{QueryableByName, RunQueryDsl, SqliteConnection};
 
 use super::commit::is_marked;
 use super::{json, write};
@@ -15,6 +15,12 @@ use crate::backend::{
 };
 use crate::rows::{RowTable, VersionTable};
 use crate::sql::{Around, Sql, bind};
+
+#[derive(QueryableByName)]
+struct Picked {
+    #[diesel(sql_type = Text)]
+    id: String,
+}
 
 /// Whether the row `r` can be claimed. The room left below the limit of generations is for one more.
 macro_rules! claimable {
@@ -51,14 +57,17 @@ const FOUND: &str = concat!(
     ", 0) AS claimable FROM asked LEFT JOIN {table} AS r ON r.{id} = asked.id"
 );
 
-const CLAIM: &str = concat!(
+/// What `RETURNING` gives has no order, so a query's is read here, under the same write lock.
+const PICK: &str = concat!(
     asked!(),
-    " UPDATE {table} AS r SET {status} = $4, {generation} = r.{generation} + 1, {lease_token} = $1, {lease_until} = $6 + $2
-    WHERE r.{id} IN (
-        SELECT r.{id} FROM asked JOIN {table} AS r ON r.{id} = asked.id WHERE ",
-    claimable!(ready: "$3", running: "$4", now: "$6"),
-    " ORDER BY asked.place LIMIT $5
-    ) AND ",
+    " SELECT CAST(asked.id AS TEXT) AS id FROM asked JOIN {table} AS r ON r.{id} = asked.id WHERE ",
+    claimable!(ready: "$1", running: "$2", now: "$3"),
+    " ORDER BY asked.place LIMIT $4"
+);
+
+const CLAIM: &str = concat!(
+    "UPDATE {table} AS r SET {status} = $4, {generation} = r.{generation} + 1, {lease_token} = $1, {lease_until} = $6 + $2
+    WHERE r.{id} IN (SELECT CAST(value AS {id_type}) FROM json_each($5)) AND ",
     claimable!(ready: "$3", running: "$4", now: "$6"),
     " RETURNING CAST({id} AS TEXT) AS id, {generation} AS generation"
 );
@@ -86,45 +95,43 @@ const READ: &str = "
 
 const ADOPT: &str = "UPDATE {table} SET {lease_until} = $2 WHERE {status} = $1 AND {lease_until} IS NULL";
 
-/// The claim itself; the rows in no particular order.
-fn claim_wanted<Q: QueryFragment<Sqlite>>(
-    conn: &mut SqliteConnection,
-    table: &RowTable,
-    claim: &RowClaim,
-    wanted: Q,
-    limit: i64,
-    now: i64,
-) -> QueryResult<Vec<RowClaimed>> {
-    let binds = (
-        bind::<Text, _>(claim.lease_token.to_string()),
-        bind::<BigInt, _>(claim.lease_ms),
-        bind::<Text, _>(json(table.ready)?),
-        bind::<Text, _>(table.running),
-        bind::<BigInt, _>(limit),
-        bind::<BigInt, _>(now),
-    );
-    Around(WANTED, wanted, Sql(table.render(CLAIM), binds)).load(conn)
-}
-
 const UPDATE_VERSION: &str = "UPDATE {table} SET ";
 const NEXT_VERSION: &str = "{version} = {version} + 1";
 const OF_VERSION: &str = " WHERE {id} = CAST($1 AS {id_type}) AND {version} = $2";
 const VERSION: &str = "SELECT {version} AS version FROM {table} WHERE {id} = CAST($1 AS {id_type})";
 
+/// The generations that a claim of these rows gave, by id.
+fn claim_given(
+    conn: &mut SqliteConnection,
+    table: &RowTable,
+    claim: &RowClaim,
+    ids: &str,
+    now: i64,
+) -> QueryResult<HashMap<String, i64>> {
+    let binds = (
+        bind::<Text, _>(claim.lease_token.to_string()),
+        bind::<BigInt, _>(claim.lease_ms),
+        bind::<Text, _>(json(table.ready)?),
+        bind::<Text, _>(table.running),
+        bind::<Text, _>(ids),
+        bind::<BigInt, _>(now),
+    );
+    let claimed: Vec<RowClaimed> = Sql(table.render(CLAIM), binds).load(conn)?;
+    Ok(claimed.into_iter().map(|row| (row.id, row.generation)).collect())
+}
+
 impl RowStatements for SqliteConnection {
     fn claim_rows(&mut self, table: &RowTable, claim: &RowClaim, ids: &[String]) -> QueryResult<Vec<RowFound>> {
-        let (given, ready) = (json(ids)?, json(table.ready)?);
-        let given = || Sql(table.render(GIVEN), (bind::<Text, _>(&given),));
-        let limit = i64::try_from(ids.len()).unwrap_or(i64::MAX);
+        let (ids, ready) = (json(ids)?, json(table.ready)?);
         write(self, |conn, now| {
+            let given = Sql(table.render(GIVEN), (bind::<Text, _>(&ids),));
             let binds = (
                 bind::<Text, _>(&ready),
                 bind::<Text, _>(table.running),
                 bind::<BigInt, _>(now),
             );
-            let mut found: Vec<RowFound> = Around(WANTED, given(), Sql(table.render(FOUND), binds)).load(conn)?;
-            let claimed = claim_wanted(conn, table, claim, given(), limit, now)?;
-            let claimed: HashMap<String, i64> = claimed.into_iter().map(|row| (row.id, row.generation)).collect();
+            let mut found: Vec<RowFound> = Around(WANTED, given, Sql(table.render(FOUND), binds)).load(conn)?;
+            let claimed = claim_given(conn, table, claim, &ids, now)?;
             for row in &mut found {
                 row.claimed = claimed.get(&row.id).copied();
             }
@@ -142,7 +149,23 @@ impl RowStatements for SqliteConnection {
     where
         Q: QueryFragment<Sqlite>,
     {
-        write(self, |conn, now| claim_wanted(conn, table, claim, query, limit, now))
+        let ready = json(table.ready)?;
+        write(self, |conn, now| {
+            let binds = (
+                bind::<Text, _>(&ready),
+                bind::<Text, _>(table.running),
+                bind::<BigInt, _>(now),
+                bind::<BigInt, _>(limit),
+            );
+            let picked: Vec<Picked> = Around(WANTED, query, Sql(table.render(PICK), binds)).load(conn)?;
+            let ids: Vec<String> = picked.into_iter().map(|row| row.id).collect();
+            let mut claimed = claim_given(conn, table, claim, &json(&ids)?, now)?;
+            let claimed = ids.into_iter().filter_map(|id| {
+                let generation = claimed.remove(&id)?;
+                Some(RowClaimed { id, generation })
+            });
+            Ok(claimed.collect())
+        })
     }
 
     fn heartbeat_rows(&mut self, table: &RowTable, fences: &[(RowFence, i64)]) -> QueryResult<Vec<RowBeat>> {
