@@ -314,6 +314,8 @@ mod guide {
     struct Results;
     #[doc = include_str!("../../docs/guide/retries.md")]
     struct Retries;
+    #[doc = include_str!("../../docs/guide/rows.md")]
+    struct Rows;
     #[cfg(feature = "schedules")]
     #[doc = include_str!("../../docs/guide/schedules.md")]
     struct Schedules;
