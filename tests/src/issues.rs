@@ -146,7 +146,11 @@ pub fn articles<D: TestDb>(db: &mut D) -> i64 {
     db.integer("SELECT count(*) FROM article")
 }
 
-/// The article of an issue.
+/// Writes the article of an issue.
+///
+/// # Errors
+///
+/// The database's: a second article of an issue is refused.
 pub fn write_article<C: Backend>(tx: &mut C, issue: i64) -> diesel::QueryResult<()> {
     tx.batch_execute(&format!("INSERT INTO article VALUES ({issue})"))
 }

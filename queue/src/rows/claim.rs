@@ -41,6 +41,9 @@ impl<R: OwnedRow> Claim<R> {
     }
 }
 
+/// One answer for each id, in the order in which they were given.
+pub type Answers<R> = Vec<(IdOf<R>, Claim<R>)>;
+
 // Not derived, which would ask the same of the row type.
 impl<R: OwnedRow> fmt::Debug for Claim<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -67,7 +70,7 @@ impl<R: OwnedRow> fmt::Debug for Claim<R> {
 /// # Errors
 ///
 /// [`RowError::InTransaction`], before anything is asked; else the database's.
-pub fn claim<R, C>(conn: &mut C, ids: &[IdOf<R>], lease: Duration) -> Result<Vec<(IdOf<R>, Claim<R>)>, RowError>
+pub fn claim<R, C>(conn: &mut C, ids: &[IdOf<R>], lease: Duration) -> Result<Answers<R>, RowError>
 where
     C: AsBackend,
     R: RowOn<C::Connection>,

@@ -111,7 +111,7 @@ impl<R: OwnedRow> RowLease<R> {
     ///
     /// # Errors
     ///
-    /// As [`claim`](super::claim). Then nothing is known, and the lease lasts as long as it did.
+    /// As [`claim`](super::claim()). Then nothing is known, and the lease lasts as long as it did.
     pub fn heartbeat<C>(&self, conn: &mut C, lease: Duration) -> Result<Heartbeat, RowError>
     where
         C: AsBackend,
