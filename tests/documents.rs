@@ -132,6 +132,42 @@ fn last_table(document: &str) -> impl Iterator<Item = (&str, bool)> {
     })
 }
 
+/// The tests that a document links to, [`test`](file.rs): their names and files.
+fn linked_tests(document: &str) -> impl Iterator<Item = (&str, &str)> {
+    let links = document
+        .split("[`")
+        .skip(1)
+        .filter_map(|rest| rest.split_once(')')?.0.split_once("`]("));
+    links.filter(|(test, file)| file.ends_with(".rs") && test.contains('_') && !test.contains(['.', ':', '/', '(']))
+}
+
+#[test]
+fn every_test_that_the_locking_guide_links_to_is_in_that_file() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide/locking.md");
+    let text = fs::read_to_string(&guide).unwrap();
+    let linked: Vec<_> = linked_tests(&text).collect();
+    let missing: Vec<_> = linked
+        .iter()
+        .filter(|(test, file)| {
+            !has_test(
+                &fs::read_to_string(guide.with_file_name(file)).unwrap_or_default(),
+                test,
+            )
+        })
+        .collect();
+    assert!(missing.is_empty(), "{missing:#?}");
+    assert!(linked.len() > 20, "{linked:?}");
+}
+
+#[test]
+fn a_link_to_a_test_is_found_by_its_name() {
+    let text = "[`a_test`](x.rs), [`Type`](y.rs) and\n[`b_test`](../y.rs), [`folder`](z)";
+    assert_eq!(
+        linked_tests(text).collect::<Vec<_>>(),
+        [("a_test", "x.rs"), ("b_test", "../y.rs")]
+    );
+}
+
 #[test]
 fn every_test_that_the_tests_readme_names_is_there() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -89,6 +89,10 @@ impl<'j, C: Backend> LeaseGuard<'j, C> {
         }
     }
 
+    pub(crate) fn fence(&self) -> Fence {
+        self.held.fence
+    }
+
     fn receipt(decision: Decision) -> Receipt<'j> {
         Receipt {
             decision,

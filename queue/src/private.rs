@@ -20,6 +20,12 @@ pub fn limit_of<J: crate::Job>() -> KindLimit {
     J::LIMIT.of_kind(J::KIND)
 }
 
+/// The fence of a handler's lease.
+#[must_use]
+pub fn fence_of<C: Backend>(lease: &crate::LeaseGuard<'_, C>) -> Fence {
+    lease.fence()
+}
+
 /// What a row says about a fence that matched nothing; `None` when the job is still its worker's.
 #[must_use]
 pub fn refusal(fence: &Fence, row: Option<&Ownership>) -> Option<Refusal> {

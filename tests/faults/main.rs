@@ -36,6 +36,8 @@ mod lost_heartbeats;
 #[cfg(feature = "postgres")]
 mod lost_row_answers;
 #[cfg(feature = "postgres")]
+mod promotion;
+#[cfg(feature = "postgres")]
 mod read_only;
 #[cfg(feature = "postgres")]
 mod restarts;

@@ -13,11 +13,11 @@ use crate::jobs::{
 use crate::story::{How, commit_in_worker};
 
 /// A write of the library: whether it changed the row under this fence.
-struct Write<C> {
-    name: &'static str,
+pub(crate) struct Write<C> {
+    pub(crate) name: &'static str,
     /// Whether the row is still `running` under this fence after it.
     keeps: bool,
-    run: fn(&mut C, &Fence) -> bool,
+    pub(crate) run: fn(&mut C, &Fence) -> bool,
 }
 
 fn put_back(uses_attempt: bool, error: Option<AttemptError>) -> PutBack {
@@ -30,7 +30,7 @@ fn put_back(uses_attempt: bool, error: Option<AttemptError>) -> PutBack {
 }
 
 /// All of them, each as its caller uses it.
-fn writes<C: Backend>() -> Vec<Write<C>> {
+pub(crate) fn writes<C: Backend>() -> Vec<Write<C>> {
     let write = |name, keeps, run| Write { name, keeps, run };
     vec![
         write("begin", true, |c, f| {

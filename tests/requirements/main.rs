@@ -22,10 +22,14 @@ mod claims;
 mod clocks;
 mod deadlines;
 mod durability;
+mod features;
 mod fences;
+mod harness;
 mod isolation;
 mod ownership;
 mod patterns;
+#[cfg(feature = "postgres")]
+mod promotion;
 mod refusals;
 mod row_locks;
 mod rows;

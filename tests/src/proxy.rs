@@ -9,6 +9,7 @@ use std::net::TcpStream;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use tempfile::TempDir;
@@ -24,6 +25,8 @@ pub enum Fault {
     LoseRequest,
     /// It never arrives, and the client's connection ends; the server's stays as it is until [`Proxy::heal`].
     HalfOpen,
+    /// It arrives so much later.
+    Stall(Duration),
 }
 
 /// A proxy in front of one server.
@@ -37,7 +40,7 @@ pub struct Proxy {
 
 #[derive(Debug)]
 struct Shared {
-    server: Server,
+    server: Mutex<Server>,
     rules: Mutex<Rules>,
     hit: Sender<String>,
 }
@@ -49,6 +52,8 @@ struct Rules {
     /// Strike each time.
     always: Vec<Rule>,
     seen: HashMap<String, usize>,
+    /// What is replaced in each statement, and by what.
+    rewritten: Vec<Rewrite>,
     /// The server's sides of half-open connections.
     half_open: Vec<Stream>,
 }
@@ -59,6 +64,13 @@ struct Rule {
     before: String,
     text: String,
     fault: Fault,
+}
+
+#[derive(Debug)]
+struct Rewrite {
+    from: String,
+    to: String,
+    times: usize,
 }
 
 impl Rule {
@@ -95,7 +107,7 @@ impl Proxy {
         let listener = UnixListener::bind(directory.path().join(".s.PGSQL.5432")).expect("a socket");
         let (hit, hits) = unbounded();
         let shared = Arc::new(Shared {
-            server,
+            server: Mutex::new(server),
             rules: Mutex::default(),
             hit,
         });
@@ -123,6 +135,13 @@ impl Proxy {
         &self.url
     }
 
+    /// Takes connections to the server of `url` from now on, as a name does that follows a failover; those that are open go
+    /// with their server.
+    pub fn redirect(&self, url: &str) {
+        let (server, _) = behind(url, "");
+        *self.shared.server.lock().unwrap_or_else(PoisonError::into_inner) = server;
+    }
+
     /// Makes the fault strike the next statement with this text, once all faults that were asked for before have struck.
     pub fn once(&self, text: &str, fault: Fault) {
         self.once_after("", text, fault);
@@ -142,6 +161,20 @@ impl Proxy {
     #[track_caller]
     pub fn strikes(&self) {
         self.hits.recv_timeout(SOON).expect("the fault strikes");
+    }
+
+    /// Replaces `from` by `to` in each statement from now on: a server that runs another statement than the library wrote.
+    /// Connections keep what they have prepared before.
+    pub fn rewrite(&self, from: &str, to: &str) {
+        let (from, to, times) = (from.to_owned(), to.to_owned(), 0);
+        self.shared.rules().rewritten.push(Rewrite { from, to, times });
+    }
+
+    /// How many statements had `from` in them, and were rewritten.
+    pub fn rewrote(&self, from: &str) -> usize {
+        let rules = self.shared.rules();
+        let rewrite = rules.rewritten.iter().find(|rewrite| rewrite.from == from);
+        rewrite.map_or(0, |rewrite| rewrite.times)
     }
 
     /// How many statements with this text have been sent, from the first call for this text on.
@@ -172,6 +205,24 @@ impl Shared {
         self.rules.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The frame with its statement rewritten, if it has one.
+    fn rewritten(&self, kind: u8, frame: Vec<u8>) -> Vec<u8> {
+        let mut rules = self.rules();
+        let begin = match kind {
+            b'Q' => Some(0),
+            b'P' => text(&frame, 0).map(|(_, after)| after),
+            _ => None,
+        };
+        let Some((begin, (statement, end))) = begin.and_then(|begin| Some((begin, text(&frame, begin)?))) else {
+            return frame;
+        };
+        let statement = rules.rewritten.iter_mut().fold(statement, |statement, rewrite| {
+            rewrite.times += usize::from(statement.contains(&rewrite.from));
+            statement.replace(&rewrite.from, &rewrite.to)
+        });
+        [&frame[..begin], statement.as_bytes(), &[0], &frame[end..]].concat()
+    }
+
     fn fault(&self, statement: &str, before: &str) -> Option<Fault> {
         let mut rules = self.rules();
         for (text, count) in &mut rules.seen {
@@ -187,7 +238,7 @@ impl Shared {
 
 /// One connection, until either side or a fault ends it.
 fn serve(mut client: UnixStream, shared: &Arc<Shared>) -> io::Result<()> {
-    let mut server = shared.server.connect()?;
+    let mut server = shared.server.lock().unwrap_or_else(PoisonError::into_inner).connect()?;
     let startup = first_frame(&mut client)?;
     server.write_all(&startup)?;
     let answer_is_lost = Arc::new(Mutex::new(false));
@@ -226,6 +277,7 @@ fn requests(
     let (mut losing, mut before) = (false, String::new());
     loop {
         let (kind, frame) = frame(client)?;
+        let frame = shared.rewritten(kind, frame);
         let statement = match kind {
             b'Q' => text(&frame, 0).map(|(query, _)| query),
             b'P' => {
@@ -257,6 +309,10 @@ fn requests(
                 Fault::LoseAnswer => {
                     *answer_is_lost.lock().unwrap_or_else(PoisonError::into_inner) = true;
                     losing = true;
+                }
+                Fault::Stall(time) => {
+                    let _ = shared.hit.send(statement.unwrap_or_default());
+                    thread::sleep(time);
                 }
                 Fault::LoseRequest | Fault::HalfOpen => {
                     let _ = shared.hit.send(statement.unwrap_or_default());

@@ -50,7 +50,7 @@ fn describe(session: &mut SqliteConnection) -> String {
         .get_result(session)
         .expect("SQLite tells its version");
     format!(
-        "tests on SQLite {}; autocommit outside of transactions; a file for each test, connections in the order in which the \
+        "tests on SQLite {}, isolation serializable; autocommit outside of transactions; a file for each test, connections in the order in which the \
          test opens them; times are no measurement",
         answer.value.unwrap_or_default()
     )

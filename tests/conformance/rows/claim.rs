@@ -2,6 +2,7 @@
 
 use std::thread;
 
+#[cfg(feature = "postgres")]
 use diesel::connection::{AnsiTransactionManager, TransactionManager};
 use leasehold::rows::RowError;
 

@@ -1,6 +1,8 @@
 //! Owners that have lost their row.
 
-use leasehold::rows::{CommitError, Heartbeat, RowRefusal};
+#[cfg(feature = "postgres")]
+use leasehold::rows::CommitError;
+use leasehold::rows::{Heartbeat, RowRefusal};
 
 use super::*;
 

@@ -69,6 +69,15 @@ pub fn cluster_with(settings: &[&str]) -> Cluster {
 impl Cluster {
     /// Makes a cluster and starts its server, with `settings` such as `synchronous_commit=off` over the durable ones.
     pub fn start(binaries: &Binaries, settings: &[&str]) -> Self {
+        let settings = settings.iter().map(|&setting| setting.to_owned()).collect();
+        let mut cluster = Self::new(binaries.directory.clone(), settings);
+        cluster.initialise();
+        cluster.start_again();
+        cluster
+    }
+
+    /// A directory for a cluster, empty so far.
+    fn new(binaries: PathBuf, settings: Vec<String>) -> Self {
         // Not the temporary directory of the environment: a socket's path has at most 103 bytes on macOS, 107 on Linux.
         // For its owner alone: whoever reaches the socket is a superuser.
         let private = fs::Permissions::from_mode(0o700);
@@ -76,21 +85,29 @@ impl Cluster {
             .prefix("leasehold-")
             .permissions(private)
             .tempdir_in("/tmp");
-        let directory = directory.expect("a directory can be made in /tmp").keep();
         let mut cluster = Self {
-            binaries: binaries.directory.clone(),
-            directory,
+            binaries,
+            directory: directory.expect("a directory can be made in /tmp").keep(),
             user: server_user(),
-            settings: settings.iter().map(|&setting| setting.to_owned()).collect(),
+            settings,
             keeper: None,
         };
         if let Some(User { uid, gid }) = cluster.user {
             chown(&cluster.directory, Some(uid), Some(gid)).expect("root may give a directory away");
         }
         cluster.make_binaries_reachable();
-        cluster.initialise();
-        cluster.start_again();
         cluster
+    }
+
+    /// A directory for another cluster of the same binaries and settings.
+    #[cfg(feature = "postgres")]
+    pub(super) fn beside(&self) -> Self {
+        Self::new(self.binaries.clone(), self.settings.clone())
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// The URL of its database `postgres`, as a superuser; other databases can be created beside it.
@@ -151,7 +168,7 @@ impl Cluster {
         kill_process(Pid::from_raw(pid).expect("a process id is above 0"), Signal::KILL).expect("the backend lives");
     }
 
-    fn data(&self) -> PathBuf {
+    pub(super) fn data(&self) -> PathBuf {
         self.directory.join("data")
     }
 
@@ -211,7 +228,11 @@ impl Cluster {
             let text = fs::read_to_string(&file).unwrap_or_default();
             let mut lines = text.lines();
             let ours = lines.next().is_some_and(|pid| pid.trim() == server);
-            if ours && lines.nth(6).is_some_and(|status| status.trim() == "ready") {
+            if ours
+                && lines
+                    .nth(6)
+                    .is_some_and(|status| matches!(status.trim(), "ready" | "standby"))
+            {
                 return;
             }
             assert!(
@@ -235,7 +256,7 @@ impl Cluster {
         keeper.wait().expect("the keeper ends");
     }
 
-    fn as_server_user(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+    pub(super) fn as_server_user(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir("/").env_remove("PGDATA").env("LC_ALL", "C");
         if let Some(User { uid, gid }) = self.user {

@@ -5,6 +5,8 @@ pub use find::{Binaries, find};
 
 mod cluster;
 pub use cluster::{Cluster, cluster, cluster_with};
+#[cfg(feature = "postgres")]
+mod standby;
 
 #[cfg(feature = "postgres")]
 mod server;
