@@ -36,4 +36,6 @@ macro_rules! examples {
     )*};
 }
 
-examples! { hello transactional_enqueue retries many_workers graceful_stop cron batch workflow unique limits }
+examples! {
+    hello transactional_enqueue retries many_workers graceful_stop cron batch workflow unique limits steps selected
+}

@@ -5,6 +5,7 @@ use syn::{Attribute, ExprPath, LitStr, Meta, Path};
 use crate::backoff::GivenBackoff;
 use crate::errors::Errors;
 use crate::given::{Given, Number, options};
+use crate::key::GivenKey;
 use crate::limit::LimitOption;
 use crate::schedule::Schedule;
 use crate::unique::GivenUnique;
@@ -20,6 +21,7 @@ pub(crate) const FORMS: &[(&str, &str)] = &[
     ("timeout", r#"timeout = "20m""#),
     ("expires", r#"expires = "1h""#),
     ("unique", r#"unique(by = "account, month")"#),
+    ("idempotency_key", r#"idempotency_key(by = "order")"#),
     ("concurrency", r#"concurrency(by = "tenant", max = 2)"#),
     ("rate", r#"rate(by = "tenant", max = 100, per = "1m")"#),
     ("serial", r#"serial(by = "tenant")"#),
@@ -42,6 +44,7 @@ pub(crate) struct Attributes {
     pub(crate) expires: Option<LitStr>,
     pub(crate) schedule: Option<Schedule>,
     pub(crate) unique: Option<GivenUnique>,
+    pub(crate) idempotency_key: Option<GivenKey>,
     pub(crate) concurrency: Option<LimitOption>,
     pub(crate) rate: Option<LimitOption>,
     pub(crate) serial: Option<LimitOption>,
@@ -96,6 +99,7 @@ impl Attributes {
             "expires" => self.expires = option.text(errors),
             "schedule" => self.schedule = Schedule::parse(option, errors),
             "unique" => self.unique = option.unique(errors),
+            "idempotency_key" => self.idempotency_key = GivenKey::read(option, errors),
             "concurrency" => self.concurrency = LimitOption::read(option, &["max"], errors),
             "rate" => self.rate = LimitOption::read(option, &["max", "per"], errors),
             "serial" => self.serial = LimitOption::read(option, &[], errors),

@@ -44,6 +44,16 @@ pub(crate) fn job(model: &JobModel) -> TokenStream {
         .unique
         .as_ref()
         .map(|unique| key("unique_key", &unique.fields, krate));
+    let remember = model
+        .idempotency_key
+        .as_ref()
+        .and_then(|key| key.remember)
+        .map(|remember| {
+            let remember = duration(remember);
+            quote!(const REMEMBER_KEY: ::core::time::Duration = #remember;)
+        });
+    let idempotency_key = model.idempotency_key.as_ref().filter(|key| !key.fields.is_empty());
+    let idempotency_key = idempotency_key.map(|key| idempotency(&key.fields, krate));
     let limit = model.limit.as_ref().map(|limit| limit.constant(krate));
     let limit_key = model.limit.as_ref().filter(|limit| !limit.by.is_empty());
     let limit_key = limit_key.map(|limit| key("limit_key", &limit.by, krate));
@@ -65,6 +75,8 @@ pub(crate) fn job(model: &JobModel) -> TokenStream {
                 #backoff
                 #unique
                 #unique_key
+                #remember
+                #idempotency_key
                 #limit
                 #limit_key
                 #schedule
@@ -149,16 +161,32 @@ fn backoff(backoff: &Backoff, krate: &Path) -> TokenStream {
 
 /// The function that makes a key of fields.
 fn key(function: &str, fields: &[UniqueField], krate: &Path) -> TokenStream {
-    let fields = fields.iter().map(|UniqueField { name, member, ty }| {
-        let value = placed_at(quote!(#krate::__private::to_value(&self.#member)), ty.span());
-        quote!((#name, #value))
-    });
+    let fields = named(fields, krate);
     let function = format_ident!("{function}");
     quote! {
         fn #function(&self) -> ::core::option::Option<#krate::__private::String> {
             ::core::option::Option::Some(#krate::__private::unique_key(&[#(#fields),*]))
         }
     }
+}
+
+fn idempotency(fields: &[UniqueField], krate: &Path) -> TokenStream {
+    let fields = named(fields, krate);
+    quote! {
+        fn idempotency_key(&self) -> ::core::option::Option<#krate::__private::String> {
+            ::core::option::Option::Some(
+                #krate::__private::idempotency_key(<Self as #krate::Job>::KIND, &[#(#fields),*])
+            )
+        }
+    }
+}
+
+/// Each field's name and value.
+fn named(fields: &[UniqueField], krate: &Path) -> impl Iterator<Item = TokenStream> {
+    fields.iter().map(move |UniqueField { name, member, ty }| {
+        let value = placed_at(quote!(#krate::__private::to_value(&self.#member)), ty.span());
+        quote!((#name, #value))
+    })
 }
 
 /// How long a key is kept, where the option says anything of it.

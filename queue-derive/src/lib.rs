@@ -14,6 +14,7 @@ mod duration;
 mod errors;
 mod expand;
 mod given;
+mod key;
 mod limit;
 mod model;
 mod schedule;
@@ -43,6 +44,7 @@ mod unique;
 /// | `timeout` | a duration longer than 0 | none |
 /// | `expires` | a duration longer than 0: the age at which a job is discarded instead of run | none |
 /// | `unique` | `(by = "account, month")`, with `per_queue`, `states = "ready, running"`, `within = "1h"` and `on_conflict = "replace"`, each optional | any number of equal jobs |
+/// | `idempotency_key` | `(by = "order", remember = "30d")`, each optional | random, remembered for a week if given |
 /// | `concurrency` | `(by = "tenant", max = 2)`; `max` is 1 to 1000000, `by` optional | no limit |
 /// | `serial` | `(by = "tenant")`, `by` optional: one at a time, in the order of enqueue | no limit |
 /// | `rate` | `(by = "tenant", max = 100, per = "1m")`; `per` is `"1ms"` to `"365d"`, `by` optional | no limit |

@@ -11,6 +11,7 @@ use crate::backoff::{self, Backoff};
 use crate::duration::{self, DAY};
 use crate::errors::Errors;
 use crate::given::Number;
+use crate::key::IdempotencyKey;
 use crate::limit::Limit;
 use crate::schedule::Schedule;
 use crate::unique::Unique;
@@ -31,6 +32,7 @@ pub(crate) struct JobModel {
     pub(crate) backoff: Option<Backoff>,
     pub(crate) schedule: Option<Schedule>,
     pub(crate) unique: Option<Unique>,
+    pub(crate) idempotency_key: Option<IdempotencyKey>,
     pub(crate) limit: Option<Limit>,
     pub(crate) migrate: Option<ExprPath>,
 }
@@ -66,6 +68,7 @@ impl JobModel {
         let expires = longer_than_0("expires", given.expires, errors);
         let backoff = given.backoff.and_then(|given| backoff::backoff(given, errors));
         let unique = given.unique.map(|unique| unique.check(input, errors));
+        let idempotency_key = given.idempotency_key.map(|key| key.check(input, errors));
         let limit = Limit::of([given.concurrency, given.rate, given.serial], input, errors);
 
         match (kind, errors.take()) {
@@ -82,6 +85,7 @@ impl JobModel {
                 expires,
                 backoff,
                 unique,
+                idempotency_key,
                 limit,
                 schedule: given.schedule,
                 migrate: given.migrate,
@@ -199,7 +203,7 @@ fn lease(given: Option<LitStr>, errors: &mut Errors) -> Option<u64> {
     })
 }
 
-fn longer_than_0(key: &str, given: Option<LitStr>, errors: &mut Errors) -> Option<u64> {
+pub(crate) fn longer_than_0(key: &str, given: Option<LitStr>, errors: &mut Errors) -> Option<u64> {
     checked(given?, errors, |text| match duration::parse_millis(text)? {
         0 => Err(format!("`{key}` must be longer than 0; leave it out for none")),
         millis => Ok(millis),

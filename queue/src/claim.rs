@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use diesel::result::{Error, QueryResult};
 
-use crate::backend::{Backend, ClaimRequest, ClaimedRow, Served, Waiting};
+use crate::backend::{Backend, ClaimRequest, ClaimedRow, SelectedRequest, SelectedRow, Served, Waiting};
 use crate::commit::depth;
 use crate::schema::Schema;
 
@@ -55,6 +55,22 @@ pub(crate) fn take<C: Backend>(
         return Err(in_transaction());
     }
     conn.claim(schema, request)
+}
+
+/// Claims chosen jobs, and says of each one what it is.
+///
+/// # Errors
+///
+/// As [`claim`].
+pub fn claim_selected<C: Backend>(
+    conn: &mut C,
+    schema: &Schema,
+    request: &SelectedRequest<'_>,
+) -> QueryResult<Vec<SelectedRow>> {
+    if depth(conn)? > 0 {
+        return Err(in_transaction());
+    }
+    conn.claim_selected(schema, request)
 }
 
 /// After claims that took nothing: what is there instead.

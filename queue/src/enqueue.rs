@@ -14,9 +14,9 @@ use crate::transaction::atomically;
 
 mod holders;
 mod keys;
-pub(crate) use keys::stored_unique_key;
 #[cfg(feature = "sqlite")]
-pub(crate) use keys::{fingerprint, stored_idempotency_key};
+pub(crate) use keys::fingerprint;
+pub(crate) use keys::{derived_key, stored_idempotency_key, stored_unique_key};
 use keys::{stored_limit_key, take_keys};
 
 mod many;
@@ -248,7 +248,8 @@ pub(crate) fn new_job<J: Job>(job: &J, options: &EnqueueOptions) -> Result<NewJo
     let queue = options.queue.as_deref().unwrap_or(J::QUEUE);
     name::check(kind, 128).map_err(EnqueueError::Kind)?;
     name::check(queue, 128).map_err(EnqueueError::Queue)?;
-    if let Some(key) = &options.idempotency_key {
+    let idempotency_key = options.idempotency_key.clone().or_else(|| job.idempotency_key());
+    if let Some(key) = &idempotency_key {
         name::check(key, 255).map_err(EnqueueError::IdempotencyKey)?;
     }
     let out_of_range = |option, allowed| move || EnqueueError::OutOfRange { option, allowed };
@@ -271,7 +272,8 @@ pub(crate) fn new_job<J: Job>(job: &J, options: &EnqueueOptions) -> Result<NewJo
         run_at: options.run_at_ms()?,
         max_attempts: max_attempts.ok_or_else(out_of_range("max_attempts", "1 to 2147483647"))?,
         lease_ms: lease_ms.ok_or_else(out_of_range("lease", "1 ms to 365 days"))?,
-        idempotency_key: options.idempotency_key.clone(),
+        idempotency_key,
+        remember_ms: millis(options.remember_key.unwrap_or(J::REMEMBER_KEY)),
         unique_key: job
             .unique_key()
             .map(|key| stored_unique_key(kind, unique.is_per_queue().then_some(queue), &key)),

@@ -4,6 +4,7 @@
 //! [`StartError`](crate::StartError), [`JobError`](crate::JobError); those of migrations in [`migrate`](mod@crate::migrate).
 
 pub use crate::backend::ServerError;
+pub use crate::lease::StepError;
 pub use crate::name::NameError;
 pub use crate::registry::RegistryError;
 pub use crate::results::ResultError;

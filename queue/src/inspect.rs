@@ -25,6 +25,9 @@ mod results;
 pub(crate) use results::decode;
 pub use results::{ProgressRecord, ReadResultError, progress, result};
 
+mod steps;
+pub use steps::{StepRecord, steps};
+
 mod wait;
 pub(crate) use wait::{Look, wait_until};
 pub use wait::{WaitError, wait_for};

@@ -47,6 +47,7 @@ pub use unique::{OnConflict, Unique};
 /// | `timeout` | a duration longer than 0 | none |
 /// | `expires` | a duration longer than 0: the age at which a job is discarded instead of run | none |
 /// | `unique` | what at most one job may have, see below | any number of equal jobs |
+/// | `idempotency_key` | `(by = "order", remember = "30d")`, each optional: jobs with the same values are one request, see [`Job::idempotency_key`]; how long a key is remembered | random keys; a week |
 /// | `concurrency` | `(by = "tenant", max = 2)`: so many at a time, over all processes; without `by` of the whole kind | any number |
 /// | `rate` | `(by = "tenant", max = 100, per = "1m")`: so many begin within any such time; with the `by` of the others | any number |
 /// | `serial` | `(by = "tenant")`: one at a time, in the order of enqueue | in any order |
@@ -147,6 +148,39 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
 
     /// What at most one job of this kind may have, as [`Job::UNIQUE`] says; `None`: any number of equal jobs.
     fn unique_key(&self) -> Option<String> {
+        None
+    }
+
+    /// How long the idempotency keys of this kind are remembered, from the enqueue on, whatever becomes of the job, unless
+    /// [`EnqueueOptions::remember_key`] says otherwise.
+    const REMEMBER_KEY: Duration = EnqueueOptions::KEY_RETENTION;
+
+    /// The idempotency key with which the job is enqueued unless [`EnqueueOptions::idempotency_key`] gives another, 1 to 255
+    /// bytes; `None`: a random one. The same key enqueues one job only, for as long as it is remembered, and with another
+    /// payload it is [`EnqueueError::KeyConflict`]. Keys of all kinds are remembered together, so begin it with the kind.
+    ///
+    /// `idempotency_key(by = "…")` of the derive makes it of the kind and a hash of the fields.
+    ///
+    /// ```
+    /// # include!("doctest_setup.rs");
+    /// #[derive(serde::Serialize, serde::Deserialize, Job)]
+    /// #[job(kind = "charge", idempotency_key(by = "order", remember = "30d"))]
+    /// struct Charge {
+    ///     order: u64,
+    ///     cents: u64,
+    /// }
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (_url, mut conn) = doctest_database();
+    /// let first = Charge { order: 7, cents: 1000 }.enqueue(&mut conn)?;
+    /// let again = Charge { order: 7, cents: 1000 }.enqueue(&mut conn)?;
+    /// assert_eq!((again.id(), again.is_new()), (first.id(), false));
+    /// let other = Charge { order: 7, cents: 9999 }.enqueue(&mut conn);
+    /// assert!(matches!(other, Err(leasehold::EnqueueError::KeyConflict { id }) if id == first.id()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn idempotency_key(&self) -> Option<String> {
         None
     }
 

@@ -42,6 +42,9 @@ pub(crate) use held::Held;
 mod follow_up;
 mod results;
 
+mod step;
+pub use step::StepError;
+
 mod slot;
 pub(crate) use slot::Slot;
 
@@ -57,6 +60,8 @@ pub struct LeaseGuard<'j, C: Backend> {
     slot: &'j mut (dyn Slot<C> + 'j),
     held: Arc<Held>,
     strict: bool,
+    /// Once they were asked for.
+    steps: Option<step::Steps>,
     brand: Brand<'j>,
 }
 
@@ -85,6 +90,7 @@ impl<'j, C: Backend> LeaseGuard<'j, C> {
             slot,
             held,
             strict: false,
+            steps: None,
             brand: PhantomData,
         }
     }
@@ -125,7 +131,8 @@ impl<'j, C: Backend> LeaseGuard<'j, C> {
     }
 
     /// The same text in every attempt of this job, and another for every other job: what an outside system needs to
-    /// recognise a repeated request. The one given at enqueue, else a random one.
+    /// recognise a repeated request. The one given at enqueue or [derived](crate::Job::idempotency_key) from the payload, else
+    /// a random one. The step's own key is what [`LeaseGuard::step`] hands to an effect.
     #[must_use]
     pub fn idempotency_key(&self) -> &str {
         &self.held.idempotency_key
@@ -144,7 +151,7 @@ impl<'j, C: Backend> LeaseGuard<'j, C> {
         self.held.is_cancel_requested()
     }
 
-    /// As [`LeaseGuard::is_lost`], for `?` between the steps of a long handler.
+    /// As [`LeaseGuard::is_lost`], for `?` between the parts of a long handler.
     ///
     /// # Errors
     ///
@@ -158,9 +165,7 @@ impl<'j, C: Backend> LeaseGuard<'j, C> {
     /// A view of the lease for other threads of the handler.
     #[must_use]
     pub fn watch(&self) -> LeaseWatch {
-        LeaseWatch {
-            held: Arc::clone(&self.held),
-        }
+        LeaseWatch::new(&self.held)
     }
 
     /// Demands at the commit that the lease has not run out by the database's clock, even if nobody else has claimed
@@ -346,6 +351,10 @@ pub struct LeaseWatch {
 }
 
 impl LeaseWatch {
+    pub(crate) fn new(held: &Arc<Held>) -> Self {
+        Self { held: Arc::clone(held) }
+    }
+
     /// As [`LeaseGuard::is_lost`].
     #[must_use]
     pub fn is_lost(&self) -> bool {

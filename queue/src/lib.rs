@@ -43,9 +43,11 @@
 //! | enqueue it | [`Job::enqueue`], [`EnqueueOptions`], [`Enqueued`], [`EnqueueError`] |
 //! | run it | [`Handler`], [`LeaseGuard`], [`Receipt`], [`Outcome`], [`JobError`], [`Refusal`], [`LeaseWatch`] |
 //! | run many | [`Worker`], [`Running`], [`ShutdownReport`], [`Summary`], [`Progress`] |
+//! | claim chosen jobs | [`Running::claim_selected`], [`Running::claim_now`], [`Worker::claims_selected_only`], [`selected`] |
 //! | enqueue at given times | [`schedule`], [`Worker::schedule`] |
 //! | see what happens | [`Hooks`], [`Counts`], [`JobInfo`], [`inspect`] |
-//! | run many as one, or one after others | [`Batch`], [`batch`](mod@batch), [`Workflow`], [`Step`] |
+//! | run many as one, or one after others | [`Batch`], [`batch`](mod@batch), [`Workflow`], [`WorkflowJob`] |
+//! | call other systems once | [`LeaseGuard::step`], [`LeaseGuard::idempotency_key`], [`inspect::steps`](fn@inspect::steps) |
 //! | get results and progress | [`LeaseGuard::commit_result`], [`LeaseGuard::progress`], [`inspect::result`](fn@inspect::result), [`inspect::wait_for`] |
 //! | cancel, requeue, edit and purge by hand | [`manage`] |
 //! | own rows of a table of your own as jobs are owned | [`rows`] |
@@ -98,9 +100,10 @@
 //! | [`JobError::discard`] | discarded | another attempt would not help |
 //!
 //! A handler may run again after a crash, so what it does outside the database needs
-//! [`LeaseGuard::idempotency_key`], which is the same in every attempt. What it commits happens at most once. It reads
-//! before the commit with [`LeaseGuard::read`], and does slow work between the two, without a connection. A long handler
-//! looks at [`LeaseGuard::check`] now and then.
+//! [`LeaseGuard::idempotency_key`], which is the same in every attempt; [`LeaseGuard::step`] records what has happened, so
+//! that a later attempt does not repeat it. What it commits happens at most once. It reads before the commit with
+//! [`LeaseGuard::read`], and does slow work between the two, without a connection. A long handler looks at
+//! [`LeaseGuard::check`] now and then.
 //!
 //! ```
 //! # include!("doctest_setup.rs");
@@ -226,7 +229,7 @@ pub mod batch;
 pub use batch::Batch;
 
 mod workflow;
-pub use workflow::{EnqueuedWorkflow, Step, Workflow, WorkflowError};
+pub use workflow::{EnqueuedWorkflow, Workflow, WorkflowError, WorkflowJob};
 
 mod limit;
 pub use limit::Limit;
@@ -263,7 +266,7 @@ mod events;
 pub use events::{Counts, Hooks, JobInfo};
 
 mod worker;
-pub use worker::{Progress, Running, ShutdownReport, StartError, Summary, Worker};
+pub use worker::{Progress, Running, ShutdownReport, StartError, Summary, Worker, selected};
 
 #[cfg(feature = "schedules")]
 pub mod schedule;
@@ -319,6 +322,10 @@ mod guide {
     #[cfg(feature = "schedules")]
     #[doc = include_str!("../../docs/guide/schedules.md")]
     struct Schedules;
+    #[doc = include_str!("../../docs/guide/steps.md")]
+    struct Steps;
+    #[doc = include_str!("../../docs/guide/selected.md")]
+    struct Selected;
     #[doc = include_str!("../../docs/guide/unique.md")]
     struct Unique;
     #[doc = include_str!("../../docs/guide/workflows.md")]

@@ -42,6 +42,9 @@ mod purge;
 pub(crate) use purge::{CHUNK as PURGE_CHUNK, next as next_purge};
 pub use purge::{Retention, purge};
 
+mod forget;
+pub use forget::{ForgetStepsError, forget_steps};
+
 mod pause;
 pub use pause::{Pause, Scope, pause, pauses, resume};
 

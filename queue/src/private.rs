@@ -8,7 +8,7 @@ pub use serde_json::Value;
 
 pub use crate::admit::admit_all;
 pub use crate::backend::*;
-pub use crate::claim::{Found, claim};
+pub use crate::claim::{Found, claim, claim_selected};
 use crate::lease::Refusal;
 pub use crate::lease::{Fence, Verdict};
 #[cfg(feature = "postgres")]
@@ -36,6 +36,12 @@ pub fn refusal(fence: &Fence, row: Option<&Ownership>) -> Option<Refusal> {
 pub fn to_value<T: serde::Serialize + ?Sized>(field: &T) -> Value {
     // A field that does not serialize is refused with the whole payload, at enqueue.
     serde_json::to_value(field).unwrap_or_default()
+}
+
+/// An idempotency key from named fields: short enough for every outside system, and of this kind alone.
+#[must_use]
+pub fn idempotency_key(kind: &str, fields: &[(&str, Value)]) -> String {
+    crate::enqueue::derived_key(kind, &unique_key(fields))
 }
 
 /// A unique key from named fields: their JSON, so that no two sets of values have the same text.

@@ -1,12 +1,12 @@
 //! Which handler runs which kind.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::{Backend, ClaimedRow, CountedKind, KindLimit, Served};
+use crate::backend::{Backend, ClaimedRow, CountedKind, KindLimit, RunsKind, Served};
 use crate::handler::{Handler, JobError};
 use crate::job::{Backoff, Job, MAX_VERSION};
 use crate::lease::{Decision, Held, LeaseGuard, Slot};
@@ -21,6 +21,7 @@ type Erased<C, A> = fn(&ClaimedRow, &mut dyn Slot<C>, Arc<Held>, &A) -> Result<D
 /// What is registered for one kind.
 pub(crate) struct Registered<C: Backend, A> {
     run: Erased<C, A>,
+    job: TypeId,
     queue: &'static str,
     version: u32,
     limit: Limit,
@@ -83,6 +84,7 @@ impl<C: Backend, A> Registry<C, A> {
         }
         let registered = Registered {
             run: erased::<J, C, A>,
+            job: TypeId::of::<J>(),
             queue: J::QUEUE,
             version: J::VERSION.min(MAX_VERSION),
             limit: J::LIMIT,
@@ -156,13 +158,33 @@ impl<C: Backend, A> Registry<C, A> {
                 row.kind
             ))));
         };
-        match catch_unwind(AssertUnwindSafe(|| (registered.run)(row, slot, held, app))) {
-            Ok(returned) => Ran::Returned(returned),
-            Err(panic) => {
-                let text = panic_text(panic.as_ref());
-                drop_contained(panic);
-                Ran::Panicked(text)
-            }
+        contained(|| (registered.run)(row, slot, held, app))
+    }
+
+    /// The kinds with the highest version of each that can be decoded, whatever the queue.
+    pub(crate) fn runs(&self) -> Vec<RunsKind> {
+        let kinds = self.kinds.iter();
+        let runs = kinds.map(|(kind, registered)| RunsKind {
+            kind: (*kind).to_owned(),
+            version: i32::try_from(registered.version).unwrap_or(i32::MAX),
+        });
+        runs.collect()
+    }
+
+    /// Whether jobs of this kind are of this type.
+    pub(crate) fn is_of(&self, kind: &str, job: TypeId) -> bool {
+        self.kinds.get(kind).is_some_and(|registered| registered.job == job)
+    }
+}
+
+/// Runs a handler's code: a panic ends the attempt, not the thread.
+pub(crate) fn contained(run: impl FnOnce() -> Result<Decision, JobError>) -> Ran {
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(returned) => Ran::Returned(returned),
+        Err(panic) => {
+            let text = panic_text(panic.as_ref());
+            drop_contained(panic);
+            Ran::Panicked(text)
         }
     }
 }

@@ -8,13 +8,13 @@ use crate::backend::{AttemptError, End, PutBack};
 use crate::events::Reporter;
 use crate::handler::{JobError, JobErrorKind};
 use crate::job::Backoff;
-use crate::lease::{Decision, Held};
+use crate::lease::{Decision, Held, Refusal};
 
 mod text;
 pub(crate) use text::storable;
 
 mod write;
-pub(crate) use write::{Written, diagnose};
+pub(crate) use write::{Written, delay, diagnose};
 
 /// How long a job waits that was put back because the database was away.
 const AWAY_MS: i64 = 1000;
@@ -24,6 +24,16 @@ const AWAY_MS: i64 = 1000;
 pub(crate) enum Ran {
     Returned(Result<Decision, JobError>),
     Panicked(String),
+}
+
+impl Ran {
+    /// How the database refused the handler's write, if that is how it ended.
+    pub(crate) fn refusal(&self) -> Option<Refusal> {
+        match self {
+            Self::Returned(Err(error)) => error.refusal().cloned(),
+            _ => None,
+        }
+    }
 }
 
 /// What is still to be written for a job.
@@ -37,6 +47,8 @@ pub(crate) enum Settlement {
     Retry(PutBack),
     /// Back without using up the attempt: the database was away.
     Release(PutBack),
+    /// Back before its handler began, as if it had not been claimed.
+    GiveBack,
     /// Discarded or cancelled.
     End(End),
 }

@@ -19,9 +19,10 @@ use plan::Plan;
 
 /// Jobs of any types, some of which wait for others, enqueued as a whole.
 ///
-/// A job runs once all that it comes [`after`](Step::after) have completed. If one of them is discarded or cancelled, it is
-/// cancelled, and so on down to the last; a step that shall [`run_anyway`](Step::run_anyway) runs once all have ended,
-/// however they did. Its handler reads their results by [`LeaseGuard::result_of`](crate::LeaseGuard::result_of).
+/// A job runs once all that it comes [`after`](WorkflowJob::after) have completed. If one of them is discarded or
+/// cancelled, it is cancelled, and so on down to the last; one that shall [`run_anyway`](WorkflowJob::run_anyway) runs once
+/// all have ended, however they did. Its handler reads their results by
+/// [`LeaseGuard::result_of`](crate::LeaseGuard::result_of).
 ///
 /// ```
 /// # include!("doctest_setup.rs");
@@ -67,7 +68,7 @@ use plan::Plan;
 #[must_use = "a workflow does nothing until it is enqueued"]
 #[derive(Default)]
 pub struct Workflow {
-    /// Shared by its steps.
+    /// Shared by its jobs.
     inner: RefCell<Inner>,
     schema: Schema,
 }
@@ -75,7 +76,7 @@ pub struct Workflow {
 #[derive(Default)]
 struct Inner {
     jobs: Jobs,
-    steps: Vec<Node>,
+    nodes: Vec<Node>,
     /// The first mistake in what was given.
     mistake: Option<WorkflowError>,
 }
@@ -94,22 +95,22 @@ pub enum WorkflowError {
     /// One of its jobs cannot be enqueued.
     #[error(transparent)]
     Enqueue(#[from] EnqueueError),
-    /// A step's name cannot be used: 1 to 128 bytes without control characters.
-    #[error("a step's name: {0}")]
+    /// A job's name cannot be used: 1 to 128 bytes without control characters.
+    #[error("a job's name: {0}")]
     Name(#[source] NameError),
-    /// A step comes after itself, perhaps by way of others.
-    #[error("the step `{name}` waits for itself, perhaps by way of others: none of them could begin")]
+    /// A job comes after itself, perhaps by way of others.
+    #[error("the job `{name}` waits for itself, perhaps by way of others: none of them could begin")]
     Cycle {
         /// Its name, or its kind.
         name: String,
     },
-    /// A step comes after one of another workflow.
-    #[error("a step comes after one of another workflow: add both to the same one")]
+    /// A job comes after one of another workflow.
+    #[error("a job comes after one of another workflow: add both to the same one")]
     OtherWorkflow,
     /// A job with the same unique or idempotency key is there already. A workflow is enqueued whole or not at all.
-    #[error("the key of the step `{name}` is held by job {id}: a workflow is enqueued whole or not at all")]
+    #[error("the key of the job `{name}` is held by job {id}: a workflow is enqueued whole or not at all")]
     Exists {
-        /// The step's name, or its kind.
+        /// The job's name, or its kind.
         name: String,
         /// That job's id.
         id: i64,
@@ -124,7 +125,7 @@ pub enum WorkflowError {
 
 /// A job of a [`Workflow`] that is not enqueued yet.
 #[derive(Clone, Copy)]
-pub struct Step<'w> {
+pub struct WorkflowJob<'w> {
     workflow: &'w Workflow,
     index: usize,
 }
@@ -136,17 +137,17 @@ pub struct EnqueuedWorkflow {
 }
 
 impl EnqueuedWorkflow {
-    /// The id of a step's job.
+    /// The id of one of its jobs.
     ///
     /// # Panics
     ///
-    /// When the step is of another, larger workflow.
+    /// When the job is of another, larger workflow.
     #[must_use]
-    pub fn id_of(&self, step: Step<'_>) -> i64 {
-        self.ids[step.index]
+    pub fn id_of(&self, job: WorkflowJob<'_>) -> i64 {
+        self.ids[job.index]
     }
 
-    /// All ids, in the order in which the steps were added.
+    /// All ids, in the order in which the jobs were added.
     #[must_use]
     pub fn ids(&self) -> &[i64] {
         &self.ids
@@ -154,7 +155,7 @@ impl EnqueuedWorkflow {
 }
 
 impl Workflow {
-    /// A workflow without steps.
+    /// A workflow without jobs.
     pub fn new() -> Self {
         Self::default()
     }
@@ -165,21 +166,21 @@ impl Workflow {
         self
     }
 
-    /// Adds a job, and returns its step, to which others can refer.
-    pub fn add<J: Job>(&self, job: &J) -> Step<'_> {
+    /// Adds a job; others can refer to what is returned.
+    pub fn add<J: Job>(&self, job: &J) -> WorkflowJob<'_> {
         self.add_with(job, &EnqueueOptions::new())
     }
 
     /// As [`Workflow::add`], with a run time, priority, queue and more of its own. A delay counts from the enqueue; the job
     /// waits for whichever is later, that time or the jobs that it comes after.
-    pub fn add_with<J: Job>(&self, job: &J, options: &EnqueueOptions) -> Step<'_> {
+    pub fn add_with<J: Job>(&self, job: &J, options: &EnqueueOptions) -> WorkflowJob<'_> {
         let mut inner = self.inner.borrow_mut();
         let pushed = inner.jobs.push(std::slice::from_ref(job), options);
         inner.note(pushed.map_err(Into::into));
-        inner.steps.push(Node::default());
-        Step {
+        inner.nodes.push(Node::default());
+        WorkflowJob {
             workflow: self,
-            index: inner.steps.len() - 1,
+            index: inner.nodes.len() - 1,
         }
     }
 
@@ -209,17 +210,17 @@ impl Inner {
     }
 }
 
-impl<'w> Step<'w> {
+impl<'w> WorkflowJob<'w> {
     /// This job runs once `other` has completed, too.
-    pub fn after(self, other: Step<'_>) -> Self {
+    pub fn after(self, other: WorkflowJob<'_>) -> Self {
         let same = std::ptr::eq(self.workflow, other.workflow);
         self.note(same.then_some(()).ok_or(WorkflowError::OtherWorkflow));
         self.change(|node| _ = node.after.insert(other.index))
     }
 
     /// This job runs once all of `others` have completed, too.
-    pub fn after_all<'o>(self, others: impl IntoIterator<Item = Step<'o>>) -> Self {
-        others.into_iter().fold(self, Step::after)
+    pub fn after_all<'o>(self, others: impl IntoIterator<Item = WorkflowJob<'o>>) -> Self {
+        others.into_iter().fold(self, WorkflowJob::after)
     }
 
     /// Names the job for those that come after it: 1 to 128 bytes. Without a name they find its result under its kind.
@@ -238,9 +239,9 @@ impl<'w> Step<'w> {
         self.workflow.inner.borrow_mut().note(done);
     }
 
-    /// No step is left once the workflow was enqueued.
+    /// No job is left once the workflow was enqueued.
     fn change(self, change: impl FnOnce(&mut Node)) -> Self {
-        self.workflow.inner.borrow_mut().steps.get_mut(self.index).map(change);
+        self.workflow.inner.borrow_mut().nodes.get_mut(self.index).map(change);
         self
     }
 }
@@ -248,13 +249,13 @@ impl<'w> Step<'w> {
 impl fmt::Debug for Workflow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Workflow")
-            .field("steps", &self.inner.borrow().steps.len())
+            .field("jobs", &self.inner.borrow().nodes.len())
             .finish_non_exhaustive()
     }
 }
 
-impl fmt::Debug for Step<'_> {
+impl fmt::Debug for WorkflowJob<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Step").field(&self.index).finish()
+        f.debug_tuple("WorkflowJob").field(&self.index).finish()
     }
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use diesel::result::Error;
-use leasehold::{EnqueueError, EnqueueOptions, Enqueued, Job};
+use leasehold::{EnqueueError, EnqueueOptions, Enqueued, Job, inspect};
+use serde::{Deserialize, Serialize};
 
 use crate::support::*;
 use crate::unique::{bill, run_bills};
@@ -88,6 +89,75 @@ conformance!(
         let kept = from_now(db, "leasehold.unique_keys", "expires_at", "expires_at IS NOT NULL");
         assert!(is_about(kept, hour));
         assert_eq!(db.integer("SELECT job_id FROM leasehold.unique_keys"), again.id());
+    }
+);
+
+/// A charge of an order is one request, whatever it says else; for a month.
+#[derive(Debug, Serialize, Deserialize, Job)]
+#[job(kind = "charge", idempotency_key(by = "order", remember = "30d"))]
+struct Charge {
+    order: u64,
+    cents: u64,
+}
+
+/// Of another kind, with the same fields.
+#[derive(Debug, Serialize, Deserialize, Job)]
+#[job(kind = "refund", idempotency_key(by = "order"))]
+struct Refund {
+    order: u64,
+}
+
+conformance!(
+    fn a_kind_may_derive_its_keys_from_the_payload_and_what_an_enqueue_says_wins(db: &mut Db) {
+        let mut conn = migrated(db);
+        let charge = |order, cents| Charge { order, cents };
+        let first = charge(1, 10).enqueue(&mut conn).unwrap().id();
+        let again = charge(1, 10).enqueue(&mut conn).unwrap();
+        assert_eq!(again, Enqueued::Existing { id: first });
+        let conflict = charge(1, 11).enqueue(&mut conn);
+        assert!(matches!(conflict, Err(EnqueueError::KeyConflict { id }) if id == first));
+        // Other values, another kind, another key.
+        assert!(charge(2, 10).enqueue(&mut conn).unwrap().is_new());
+        assert!(Refund { order: 1 }.enqueue(&mut conn).unwrap().is_new());
+        let given = charge(1, 10).enqueue_with(&mut conn, &keyed("by hand")).unwrap();
+        assert!(given.is_new());
+        let key_of = |conn: &mut Connection, id| {
+            let job = inspect::job(conn, &default_schema(), id).unwrap().unwrap();
+            job.idempotency_key
+        };
+        assert_eq!(key_of(&mut conn, given.id()), "by hand");
+        let derived = key_of(&mut conn, first);
+        assert_eq!(Some(derived.clone()), charge(1, 99).idempotency_key());
+        assert!(derived.starts_with("charge:") && derived.len() == 71, "{derived}");
+        // The kind says for how long, unless the enqueue does.
+        let of = |id| format!("job_id = {id}");
+        let day = Duration::from_secs(24 * 3600);
+        let kept = from_now(db, "leasehold.unique_keys", "expires_at", &of(first));
+        assert!(is_about(kept, 30 * day));
+        let brief = EnqueueOptions::new().remember_key(day);
+        let brief = charge(3, 10).enqueue_with(&mut conn, &brief).unwrap().id();
+        assert!(is_about(
+            from_now(db, "leasehold.unique_keys", "expires_at", &of(brief)),
+            day
+        ));
+    }
+);
+
+conformance!(
+    fn jobs_of_one_call_that_derive_one_key_are_one_job(db: &mut Db) {
+        let mut conn = migrated(db);
+        let charge = |order, cents| Charge { order, cents };
+        let same = [charge(1, 10), charge(2, 10), charge(1, 10)];
+        let answers = Charge::enqueue_all(&same, &mut conn, &EnqueueOptions::new()).unwrap();
+        assert!(answers[0].is_new() && answers[1].is_new());
+        assert_eq!(answers[2], Enqueued::Existing { id: answers[0].id() });
+        let other = [charge(3, 10), charge(3, 11)];
+        let conflict = Charge::enqueue_all(&other, &mut conn, &EnqueueOptions::new());
+        assert!(
+            matches!(conflict, Err(EnqueueError::KeyConflict { .. })),
+            "{conflict:?}"
+        );
+        assert_eq!(db.integer("SELECT count(*) FROM leasehold.jobs"), 2);
     }
 );
 

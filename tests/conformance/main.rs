@@ -21,6 +21,8 @@ mod lease;
 mod limits;
 mod manage;
 mod pause;
+mod selected;
+mod selected_at_once;
 
 mod closure;
 mod commit;
@@ -40,5 +42,7 @@ mod results;
 mod rows;
 mod schedules;
 mod schema;
+mod step_errors;
+mod steps;
 mod testing;
 mod workflows;

@@ -48,6 +48,7 @@ fn claimed_odd<C: Backend>(conn: &mut C) -> Fence {
         max_attempts: 9,
         lease_ms: 77_000,
         idempotency_key: Some("key 'é'".to_owned()),
+        remember_ms: 60_000,
         unique_key: Some("unique:odd".to_owned()),
         unique: leasehold::Unique::new().states(&[leasehold::inspect::State::Completed]),
         expires_ms: None,

@@ -75,20 +75,15 @@ conformance!(
             _ => lease.finish(),
         });
         assert_eq!((counts.discarded, counts.cancelled, counts.completed), (1, 2, 3));
-        let standing = |conn: &mut Connection, step| {
-            let job = inspect::job(conn, &default_schema(), ids.id_of(step)).unwrap().unwrap();
+        let standing = |conn: &mut Connection, of| {
+            let job = inspect::job(conn, &default_schema(), ids.id_of(of)).unwrap().unwrap();
             (job.state, job.generation, job.reason)
         };
-        let reason = |step| {
-            Some(format!(
-                "job {}, for which it waited, did not complete",
-                ids.id_of(step)
-            ))
-        };
+        let reason = |of| Some(format!("job {}, for which it waited, did not complete", ids.id_of(of)));
         assert_eq!(standing(&mut conn, next), (State::Cancelled, 1, reason(bad)));
         assert_eq!(standing(&mut conn, last), (State::Cancelled, 1, reason(next)));
-        for step in [anyway, beside, alone] {
-            assert_eq!(standing(&mut conn, step).0, State::Completed);
+        for job in [anyway, beside, alone] {
+            assert_eq!(standing(&mut conn, job).0, State::Completed);
         }
         assert_eq!(state(&mut conn, ids.id_of(slow)), State::Ready);
     }
@@ -156,7 +151,7 @@ conformance!(
             .add_with(&note("both"), &EnqueueOptions::new().delay(Duration::from_secs(3600)))
             .after(first);
         let ids = workflow.enqueue(&mut conn).unwrap();
-        let of = |step| ids.id_of(step);
+        let of = |job| ids.id_of(job);
         db.sql(&format!(
             "UPDATE leasehold.jobs SET limit_key = 'k' WHERE id IN ({}, {})",
             of(limited),

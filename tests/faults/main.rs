@@ -32,13 +32,18 @@ mod locked_rows;
 #[cfg(feature = "postgres")]
 mod lost_answers;
 #[cfg(feature = "postgres")]
+mod lost_choices;
+#[cfg(feature = "postgres")]
 mod lost_heartbeats;
+#[cfg(feature = "postgres")]
+mod lost_records;
 #[cfg(feature = "postgres")]
 mod lost_row_answers;
 #[cfg(feature = "postgres")]
 mod promotion;
 #[cfg(feature = "postgres")]
 mod read_only;
+mod recorded_steps;
 #[cfg(feature = "postgres")]
 mod restarts;
 mod several_processes;

@@ -277,7 +277,7 @@ asks!(diesel::SqliteConnection, "leasehold_");
 #[cfg(feature = "postgres")]
 asks!(diesel::PgConnection, "leasehold.");
 
-/// A step of a workflow: notes its number after all that it waits for have noted theirs.
+/// A job of a workflow: notes its number after all that it waits for have noted theirs.
 #[derive(Debug, Clone, Serialize, Deserialize, Job)]
 #[job(kind = "node", lease = "1s", max_attempts = 1000, backoff = "fixed(1ms)")]
 struct Node {
@@ -303,10 +303,10 @@ impl<C: Effects + Asks> Handler<C> for Node {
     }
 }
 
-/// A workflow of `count` steps, each after some of those before it.
+/// A workflow of `count` jobs, each after some of those before it.
 fn graph<C: Backend>(conn: &mut C, count: i64) {
     let workflow = Workflow::new();
-    let mut steps = Vec::new();
+    let mut jobs = Vec::new();
     for n in 0..count {
         let mut after: Vec<i64> = (0..fastrand::usize(0..4))
             .filter(|_| n > 0)
@@ -317,18 +317,18 @@ fn graph<C: Backend>(conn: &mut C, count: i64) {
         }
         after.sort_unstable();
         after.dedup();
-        let before: Vec<_> = after.iter().map(|n| steps[usize::try_from(*n).unwrap()]).collect();
-        steps.push(workflow.add(&Node { n, after }).after_all(before));
+        let before: Vec<_> = after.iter().map(|n| jobs[usize::try_from(*n).unwrap()]).collect();
+        jobs.push(workflow.add(&Node { n, after }).after_all(before));
     }
     workflow.enqueue(conn).unwrap();
 }
 
 conformance!(
-    fn every_step_runs_once_and_after_all_that_it_waits_for(db: &mut Db) {
-        const STEPS: i64 = 300;
+    fn every_job_of_a_workflow_runs_once_and_after_all_that_it_waits_for(db: &mut Db) {
+        const JOBS: i64 = 300;
         let mut conn = prepare(db);
         let (url, race) = (db.url(), Race::new());
-        graph(&mut conn, STEPS);
+        graph(&mut conn, JOBS);
         let worker = || {
             let worker = Worker::<Connection, _>::new(&url, ())
                 .threads(2)
@@ -341,7 +341,7 @@ conformance!(
                 scope.spawn(|| come_and_go(&race, worker));
             }
             scope.spawn(|| claim_and_die_often::<Node, _>(&race, &mut connect::<Connection>(&url)));
-            eventually(SOON.max(race_time() * 2), "every step has run", || {
+            eventually(SOON.max(race_time() * 2), "every job has run", || {
                 std::thread::sleep(Duration::from_millis(20)); // a count each time
                 open::<Connection>(&mut conn) == 0
             });
@@ -349,10 +349,10 @@ conformance!(
         });
         assert_eq!(
             db.integer("SELECT count(*) FROM leasehold.finished_jobs WHERE state = 'completed'"),
-            STEPS
+            JOBS
         );
-        assert_eq!(db.integer("SELECT count(*) FROM effects"), STEPS);
-        assert_eq!(db.integer("SELECT count(DISTINCT n) FROM effects"), STEPS);
+        assert_eq!(db.integer("SELECT count(*) FROM effects"), JOBS);
+        assert_eq!(db.integer("SELECT count(DISTINCT n) FROM effects"), JOBS);
     }
 );
 

@@ -188,6 +188,10 @@ conformance! {
             oldest,
         };
         assert!(early.claim(&schema, &request(false)).unwrap().is_empty());
+        let nowhere = SelectedRequest {
+            chosen: Chosen::Ids(&[1, 2]), runs: &[], lease_token: Uuid::new_v4(), worker: Uuid::new_v4(), counted: &[],
+        };
+        assert_eq!(early.claim_selected(&schema, &nowhere).unwrap().len(), 2);
         fill(db);
         let late = Connect::connect(&db.url(), &ConnectionSettings::default()).unwrap();
         for (name, mut conn) in [("a plan of empty tables", early), ("a plan of full tables", late)] {
@@ -197,10 +201,22 @@ conformance! {
                     assert_eq!(conn.claim(&schema, &request(oldest)).unwrap().len(), 50);
                 });
             }
+            // Fifty that are claimed, fifty of a newer version, fifty that have ended and fifty that are nowhere.
+            let first = db.integer("SELECT min(id) FROM leasehold.jobs WHERE kind = 'note' AND version = 1");
+            let newer = db.integer("SELECT min(id) FROM leasehold.jobs WHERE kind = 'note' AND version = 2");
+            let ids: Vec<i64> = [first, newer, 20_000_001, 90_000_000].iter().flat_map(|from| *from..*from + 50).collect();
+            conn.assert_bounded(&format!("{name}: claim of chosen jobs"), 3000, 6000, |conn| {
+                let runs = [RunsKind { kind: "note".to_owned(), version: 1 }];
+                let request = SelectedRequest {
+                    chosen: Chosen::Ids(&ids), runs: &runs, lease_token: Uuid::new_v4(), worker: Uuid::new_v4(), counted: &[],
+                };
+                let rows = conn.claim_selected(&schema, &request).unwrap();
+                assert_eq!(rows.iter().filter(|row| matches!(row.found, SelectedAs::Claimed(_))).count(), 50);
+            });
             conn.assert_bounded(&format!("{name}: promote"), 100, 200, |conn| {
                 assert_eq!(conn.promote(&schema, &serves, 1000).unwrap(), 0);
             });
-            conn.assert_bounded(&format!("{name}: sweep"), 100, 200, |conn| {
+            conn.assert_bounded(&format!("{name}: sweep"), 200, 300, |conn| {
                 assert!(conn.sweep(&schema, 500).unwrap().is_empty());
             });
             // The cold path counts up to a thousand of each.

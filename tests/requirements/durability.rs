@@ -11,7 +11,7 @@ use crate::story::{How, commit_in_worker};
 mod postgres {
     use std::sync::{Arc, Mutex};
 
-    use diesel::connection::SimpleConnection;
+    use diesel::connection::{AnsiTransactionManager, SimpleConnection, TransactionManager};
     use diesel::prelude::*;
     use leasehold_tests::eventually;
     use leasehold_tests::postgres::{Cluster, cluster_with};
@@ -181,8 +181,48 @@ mod postgres {
         );
     }
 
+    /// One that is forgotten is an effect that happens again.
     #[test]
-    fn s0_04_our_claim_never_lowers_a_stronger_setting() {
+    fn the_record_of_a_step_survives_a_crash_whatever_the_session_says() {
+        let mut cluster = forgetful();
+        // The WAL writer wakes every ten seconds: where it happened to flush the later commit, too, nothing is shown.
+        let forgot = (0..10).any(|n| {
+            let mut worker = session(&cluster);
+            let name = format!("step {n}");
+            enqueue(&mut worker.conn, 1);
+            let fence = claim(&mut worker.conn);
+            worker.run(&format!("INSERT INTO outbox VALUES ('{name}')"));
+            worker.conn.begin_write().unwrap();
+            let step = step(&name);
+            let recorded = worker.conn.record_step(&Schema::default(), &fence, &step);
+            assert_eq!(recorded.unwrap(), 1);
+            AnsiTransactionManager::commit_transaction(&mut worker.conn).unwrap();
+            assert_eq!(worker.text("SHOW synchronous_commit").as_deref(), Some("off"));
+            worker.run(&format!("INSERT INTO business VALUES ('{name}')"));
+            cluster.crash();
+            cluster.start_again();
+            let mut after = session(&cluster);
+            let rows = |after: &mut Session, table: &str, column: &str| {
+                after.integer(&format!("SELECT count(*) FROM {table} WHERE {column} = '{name}'"))
+            };
+            assert_eq!(rows(&mut after, "leasehold.steps", "name"), 1, "{name}");
+            assert_eq!(rows(&mut after, "outbox", "event"), 1, "what came before it");
+            after.run("DELETE FROM leasehold.jobs");
+            rows(&mut after, "business", "writer") == 0
+        });
+        assert!(forgot, "the crash forgets what came after it");
+    }
+
+    fn step(name: &str) -> NewStep {
+        NewStep {
+            name: name.to_owned(),
+            position: 0,
+            result: "1".to_owned(),
+        }
+    }
+
+    #[test]
+    fn s0_04_neither_our_claim_nor_the_record_of_a_step_lowers_a_stronger_setting() {
         let cluster = forgetful();
         let mut worker = session(&cluster);
         for (before, within) in [
@@ -194,7 +234,15 @@ mod postgres {
             worker.run(&format!("SET synchronous_commit = {before}"));
             enqueue(&mut worker.conn, 1);
             worker.conn.begin_write().unwrap();
-            claim(&mut worker.conn);
+            let fence = claim(&mut worker.conn);
+            assert_eq!(
+                worker.text("SHOW synchronous_commit").as_deref(),
+                Some(within),
+                "{before}"
+            );
+            worker.run(&format!("SET LOCAL synchronous_commit = {before}"));
+            let recorded = worker.conn.record_step(&Schema::default(), &fence, &step("charge"));
+            assert_eq!(recorded.unwrap(), 1);
             assert_eq!(
                 worker.text("SHOW synchronous_commit").as_deref(),
                 Some(within),

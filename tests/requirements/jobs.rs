@@ -36,6 +36,7 @@ pub(crate) fn new_job(lease_ms: i64) -> NewJob {
         max_attempts: 5,
         lease_ms,
         idempotency_key: None,
+        remember_ms: 60_000,
         unique_key: None,
         unique: Unique::default(),
         expires_ms: None,

@@ -18,6 +18,9 @@ mod sources;
 mod story;
 
 mod bounds;
+mod chosen;
+#[cfg(feature = "postgres")]
+mod chosen_locks;
 mod claims;
 mod clocks;
 mod deadlines;
@@ -26,6 +29,7 @@ mod features;
 mod fences;
 mod harness;
 mod isolation;
+mod outside_effects;
 mod ownership;
 mod patterns;
 #[cfg(feature = "postgres")]

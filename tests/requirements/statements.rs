@@ -23,6 +23,12 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ),
     ("sqlite/claim", "claim", "nobody owns what it takes: ready rows"),
     (
+        "postgres/selected",
+        "claim_selected",
+        "nobody owns what it takes: ready rows, under its own lock",
+    ),
+    ("sqlite/selected", "CLAIM_IDS", "nobody owns what it takes: ready rows"),
+    (
         "postgres/claim",
         "PROMOTE",
         "ready rows that are due; ownership does not change",
@@ -156,11 +162,11 @@ fn s0_12_every_write_in_the_sources_is_looked_at() {
     for (backend, constants) in [
         (
             "postgres",
-            "BEGIN BEGIN_COUNTED CANCEL COMPLETE COMPLETE_STRICTLY END FINISH HEARTBEAT PROMOTE PUT_BACK RELEASE SWEEP ADMIT claim",
+            "BEGIN BEGIN_COUNTED CANCEL COMPLETE COMPLETE_STRICTLY END FINISH HEARTBEAT PROMOTE PUT_BACK RELEASE SWEEP ADMIT claim claim_selected",
         ),
         (
             "sqlite",
-            "BEGIN DELETE_CANCELLED DELETE_FINISHED HEARTBEAT PROMOTE PUT_BACK RELEASE TAKE_BACK ADMIT claim",
+            "BEGIN DELETE_CANCELLED DELETE_FINISHED HEARTBEAT PROMOTE PUT_BACK RELEASE TAKE_BACK ADMIT CLAIM_IDS claim",
         ),
     ] {
         let names: BTreeSet<_> = seen

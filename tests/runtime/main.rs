@@ -19,6 +19,8 @@ mod queues;
 mod retention;
 mod retries;
 mod schedules;
+mod selected;
+mod selected_lists;
 mod shutdown;
 mod signals;
 #[cfg(feature = "sqlite")]

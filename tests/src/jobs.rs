@@ -16,6 +16,9 @@ use uuid::Uuid;
 
 use crate::TestDb;
 
+mod charge;
+pub use charge::Charge;
+
 /// How long a test waits for what must come: far longer than it takes on a busy machine.
 pub const SOON: Duration = Duration::from_secs(60);
 
@@ -264,30 +267,40 @@ impl Remote {
 impl<C: Effects> Handler<C, App> for Step {
     fn run<'j>(self, lease: LeaseGuard<'j, C>, app: &App) -> Outcome<'j> {
         let (n, attempt) = (self.n, lease.attempt());
-        let (go, word) = bounded(0);
-        let begun = Begun {
-            n,
-            id: lease.job_id(),
-            attempt,
-            generation: lease.generation(),
-            thread: std::thread::current().id(),
-            watch: lease.watch(),
-            go,
-        };
+        let (begun, word) = about_to_begin(n, &lease);
         let _ = app.begun.send(begun);
         if self.waits {
             let _ = word.recv();
         }
         let outcome = self.then.run(n, lease);
-        let error = outcome.as_ref().err();
-        let _ = app.ended.send(Ended {
-            n,
-            attempt,
-            result: error.map_or(Ok(()), |error| Err(error.to_string())),
-            refusal: error.and_then(JobError::refusal).cloned(),
-        });
+        tell_end(app, n, attempt, &outcome);
         outcome
     }
+}
+
+/// What the test is told of a handler, and where its word arrives.
+fn about_to_begin<C: Backend>(n: i64, lease: &LeaseGuard<'_, C>) -> (Begun, Receiver<()>) {
+    let (go, word) = bounded(0);
+    let begun = Begun {
+        n,
+        id: lease.job_id(),
+        attempt: lease.attempt(),
+        generation: lease.generation(),
+        thread: std::thread::current().id(),
+        watch: lease.watch(),
+        go,
+    };
+    (begun, word)
+}
+
+fn tell_end(app: &App, n: i64, attempt: u32, outcome: &Outcome<'_>) {
+    let error = outcome.as_ref().err();
+    let _ = app.ended.send(Ended {
+        n,
+        attempt,
+        result: error.map_or(Ok(()), |error| Err(error.to_string())),
+        refusal: error.and_then(JobError::refusal).cloned(),
+    });
 }
 
 impl<C: Effects> Handler<C, App> for Hasty {

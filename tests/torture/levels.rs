@@ -52,6 +52,22 @@ fn postgres_holds_under_crashes() {
     assert!(report.faults.crashes > 0, "{report}");
 }
 
+#[cfg(feature = "postgres")]
+#[test]
+fn postgres_holds_while_the_clock_of_the_server_jumps() {
+    if leasehold_tests::postgres::cluster_with_clock(&[]).is_none() {
+        leasehold_tests::skipped(
+            "postgres_holds_while_the_clock_of_the_server_jumps",
+            "libfaketime is not installed (Debian: the package libfaketime)",
+        );
+        return;
+    }
+    let mut settings = Settings::new(Kind::Postgres, seconds());
+    settings.clock = true;
+    let report = holds(&settings);
+    assert!(report.faults.jumps > 0, "{report}");
+}
+
 /// What was acknowledged may be undone by a crash then, and what is fenced holds.
 #[cfg(feature = "postgres")]
 #[test]

@@ -242,3 +242,27 @@ fn a_refused_type_is_implemented_with_what_is_known() {
         "{generic}"
     );
 }
+
+#[test]
+fn an_idempotency_key_goes_by_fields_under_the_kind() {
+    let tokens = derive(&parse_quote! {
+        #[job(kind = "charge", idempotency_key(by = "order", remember = "30d"))]
+        struct Charge { order: u64 }
+    });
+    let expected = quote! {
+        const REMEMBER_KEY: ::core::time::Duration = ::core::time::Duration::from_millis(2592000000u64);
+        fn idempotency_key(&self) -> ::core::option::Option<::leasehold::__private::String> {
+            ::core::option::Option::Some(::leasehold::__private::idempotency_key(
+                <Self as ::leasehold::Job>::KIND,
+                &[("order", ::leasehold::__private::to_value(&self.order))]
+            ))
+        }
+    };
+    assert!(tokens.to_string().contains(&expected.to_string()), "{tokens}");
+    // Without fields only the time is said.
+    let tokens = derive(&parse_quote! {
+        #[job(kind = "charge", idempotency_key(remember = "1h"))]
+        struct Charge { order: u64 }
+    });
+    assert!(tokens.to_string().contains("REMEMBER_KEY") && !tokens.to_string().contains("idempotency_key"));
+}

@@ -32,7 +32,7 @@ fn what_follows_a_mistake_is_read() {
         &[
             "expected text in quotes, as in `kind = \"send-email\"`",
             "unknown option `retries`; the options are `kind`, `queue`, `priority`, `max_attempts`, `backoff`, \
-             `lease`, `timeout`, `expires`, `unique`, `concurrency`, `rate`, `serial`, `schedule`, `version`, `migrate`, `crate`",
+             `lease`, `timeout`, `expires`, `unique`, `idempotency_key`, `concurrency`, `rate`, `serial`, `schedule`, `version`, `migrate`, `crate`",
             "as in `lease = \"5m\"`",
             "as in `queue = \"mail\"`",
             "as in `migrate = upgrade`",
@@ -471,4 +471,42 @@ fn a_type_that_cannot_be_a_job_is_refused_with_the_reason() {
         parse_quote! { #[job(kind = "a")] enum A { #[job(unique)] B { #[job(unique)] to: u8 } } },
         &["not to a variant", "not to a field"],
     );
+}
+
+#[test]
+fn an_idempotency_key_takes_fields_and_a_time() {
+    for (wrong, message) in [
+        (
+            "idempotency_key",
+            "options in parentheses, as in `idempotency_key(by = \"order\")`",
+        ),
+        (
+            "idempotency_key()",
+            "options in parentheses, as in `idempotency_key(by = \"order\")`",
+        ),
+        (
+            "idempotency_key = \"order\"",
+            "options in parentheses, as in `idempotency_key(by = \"order\")`",
+        ),
+        (
+            "idempotency_key(by = 5)",
+            "text in quotes, as in `idempotency_key(by = \"order\")`",
+        ),
+        (
+            "idempotency_key(by = \"other\")",
+            "no field `other` in `A`; its fields: `order`",
+        ),
+        (
+            "idempotency_key(within = \"1h\")",
+            "unknown option `within`; `idempotency_key` takes `by`, `remember`",
+        ),
+        ("idempotency_key(remember = \"0s\")", "`remember` must be longer than 0"),
+        ("idempotency_key(by = \"order\", by = \"order\")", "`by` is given twice"),
+    ] {
+        let wrong: TokenStream = wrong.parse().expect("tokens");
+        assert_messages(
+            parse_quote! { #[job(kind = "a", #wrong)] struct A { order: u64 } },
+            &[message],
+        );
+    }
 }

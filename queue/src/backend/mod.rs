@@ -39,9 +39,11 @@ pub trait Backend:
     + AdmitStatements
     + KeyStatements
     + ClaimStatements
+    + SelectedStatements
     + LeaseStatements
     + CommitStatements
     + ResultStatements
+    + StepStatements
     + BatchStatements
     + WaitStatements
     + SettleStatements

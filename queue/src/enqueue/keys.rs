@@ -14,7 +14,6 @@ use super::{EnqueueError, EnqueueOptions, Enqueued};
 use crate::backend::{Backend, NewJob, NewKey, ReadyChange, Replacement};
 use crate::job::OnConflict;
 use crate::schema::Schema;
-use crate::settle::millis;
 
 /// Every state: an idempotency key outlives its job.
 const ALWAYS: i16 = 31;
@@ -37,7 +36,7 @@ pub(super) fn take_keys<C: Backend>(
     ids: &[i64],
 ) -> Result<Vec<Enqueued>, EnqueueError> {
     let schema = &options.schema;
-    let jobs: Vec<Fresh<'_>> = rows.iter().zip(ids).map(|(row, id)| fresh(row, *id, options)).collect();
+    let jobs: Vec<Fresh<'_>> = rows.iter().zip(ids).map(|(row, id)| fresh(row, *id)).collect();
     // Idempotency keys first: a job that was enqueued before takes no unique key from the others of this call.
     let requests = holders(conn, schema, jobs.iter().filter_map(|job| job.idempotency.as_ref()))?;
     let mut before = Vec::with_capacity(jobs.len());
@@ -168,7 +167,7 @@ fn apply<C: Backend>(
     Ok(())
 }
 
-fn fresh<'a>(row: &'a NewJob, id: i64, options: &EnqueueOptions) -> Fresh<'a> {
+fn fresh(row: &NewJob, id: i64) -> Fresh<'_> {
     let fingerprint = fingerprint(&row.kind, &row.payload);
     let key = |key, states, keep_ms| NewKey {
         key,
@@ -177,7 +176,6 @@ fn fresh<'a>(row: &'a NewJob, id: i64, options: &EnqueueOptions) -> Fresh<'a> {
         states,
         keep_ms,
     };
-    let remember = options.remember_key.unwrap_or(EnqueueOptions::KEY_RETENTION);
     Fresh {
         row,
         id,
@@ -188,7 +186,7 @@ fn fresh<'a>(row: &'a NewJob, id: i64, options: &EnqueueOptions) -> Fresh<'a> {
         idempotency: row
             .idempotency_key
             .as_ref()
-            .map(|given| key(stored_idempotency_key(given), ALWAYS, Some(millis(remember)))),
+            .map(|given| key(stored_idempotency_key(given), ALWAYS, Some(row.remember_ms))),
     }
 }
 
@@ -211,6 +209,11 @@ pub(super) fn stored_limit_key(kind: &str, key: Option<&str>) -> String {
         Some(key) => format!("limit:{}", sha256(&[kind, key])),
         None => format!("limit:{}", sha256(&[kind])),
     }
+}
+
+/// An idempotency key made of a text of the payload's. It begins with the kind, for keys of all kinds are remembered together.
+pub(crate) fn derived_key(kind: &str, text: &str) -> String {
+    format!("{kind}:{}", sha256(&[text]))
 }
 
 /// The key as it is remembered.

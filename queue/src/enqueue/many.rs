@@ -82,6 +82,7 @@ mod tests {
             max_attempts: 1,
             lease_ms: 1000,
             idempotency_key: None,
+            remember_ms: 60_000,
             unique_key: None,
             unique: Unique::new(),
             expires_ms: None,

@@ -57,7 +57,7 @@ impl EnqueueOptions {
     /// The deepest nesting of a payload, in levels; the decoder refuses more than 127.
     pub const MAX_PAYLOAD_DEPTH: usize = super::MAX_PAYLOAD_DEPTH;
 
-    /// How long an idempotency key is remembered unless [`EnqueueOptions::remember_key`] says otherwise: a week.
+    /// How long an idempotency key is remembered unless the kind or [`EnqueueOptions::remember_key`] says otherwise: a week.
     pub const KEY_RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
 
     /// The settings of the kind.
@@ -129,7 +129,8 @@ impl EnqueueOptions {
         self
     }
 
-    /// How long the idempotency key is remembered, from its enqueue on; [`EnqueueOptions::KEY_RETENTION`] by default.
+    /// How long the idempotency key is remembered, from its enqueue on; otherwise as its kind says ([`Job::REMEMBER_KEY`]), a
+    /// week by default. Afterwards the same key enqueues a new job.
     #[must_use]
     pub fn remember_key(mut self, retention: Duration) -> Self {
         self.remember_key = Some(retention);

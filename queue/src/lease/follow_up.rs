@@ -26,10 +26,10 @@ impl<C: Backend> LeaseGuard<'_, C> {
         self.read(|conn| batch::of_callback(conn, &schema, id))
     }
 
-    /// The result of the job that this one waited for under a name: its [`Step::named`](crate::Step::named), else its
-    /// kind. `None` if it has none: it gave no result, or it did not complete (see
-    /// [`Step::run_anyway`](crate::Step::run_anyway)). Of several under that name, the first. Reads from the database, as
-    /// [`LeaseGuard::read`] does.
+    /// The result of the job that this one waited for under a name: its
+    /// [`WorkflowJob::named`](crate::WorkflowJob::named), else its kind. `None` if it has none: it gave no result, or it did
+    /// not complete (see [`WorkflowJob::run_anyway`](crate::WorkflowJob::run_anyway)). Of several under that name, the
+    /// first. Reads from the database, as [`LeaseGuard::read`] does.
     ///
     /// # Errors
     ///

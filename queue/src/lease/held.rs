@@ -37,6 +37,8 @@ pub(crate) struct Held {
     told: Mutex<Option<(Instant, u64, u64)>>,
     /// Bits: how the handler and its thread stand.
     place: AtomicU8,
+    /// Whether it runs on a thread that is none of the worker's.
+    outside: AtomicBool,
 }
 
 /// How often progress is written at the most.
@@ -84,6 +86,7 @@ impl Held {
             cancel_requested: AtomicBool::new(false),
             told: Mutex::new(None),
             place: AtomicU8::new(0),
+            outside: AtomicBool::new(false),
         }
     }
 
@@ -139,6 +142,15 @@ impl Held {
         self.place
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, replaced)
             .is_ok()
+    }
+
+    /// It begins on a thread of the caller's, which no other thread replaces.
+    pub(crate) fn begin_outside(&self) {
+        self.outside.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_outside(&self) -> bool {
+        self.outside.load(Ordering::Acquire)
     }
 
     pub(crate) fn is_replaced(&self) -> bool {

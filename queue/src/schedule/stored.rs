@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::times::Times;
 use super::{Missed, Schedule, ScheduleError, check_name};
 use crate::backend::{NewJob, RunAt, ScheduleDefinition};
+use crate::enqueue::EnqueueOptions;
 use crate::job::Unique;
+use crate::settle::millis;
 
 /// What an enqueue is told beside the columns. A field that this program does not know is an error: without it another
 /// job would be enqueued than was meant.
@@ -62,6 +64,7 @@ pub(super) fn define(schedule: &Schedule) -> Result<(ScheduleDefinition, Times),
         max_attempts,
         lease_ms,
         idempotency_key: _,
+        remember_ms: _,
         unique_key,
         unique,
         expires_ms,
@@ -123,6 +126,7 @@ pub(super) fn job(definition: &ScheduleDefinition, fire_at_ms: i64, key: String)
         max_attempts: definition.max_attempts,
         lease_ms: definition.lease_ms,
         idempotency_key: Some(key),
+        remember_ms: millis(EnqueueOptions::KEY_RETENTION),
         unique_key,
         unique,
         expires_ms,

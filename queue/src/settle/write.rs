@@ -19,6 +19,7 @@ impl Settlement {
         match self {
             Self::Finish => Ok(!conn.finish(schema, std::slice::from_ref(fence))?.is_empty()),
             Self::Snooze(how) | Self::Release(how) => Ok(conn.put_back(schema, fence, how)? == 1),
+            Self::GiveBack => Ok(!conn.release(schema, std::slice::from_ref(fence))?.is_empty()),
             Self::End(how) => Ok(conn.end(schema, fence, how)? == 1),
             Self::Retry(how) => {
                 if conn.put_back(schema, fence, how)? == 1 {
@@ -42,7 +43,7 @@ impl Settlement {
     /// With texts that any database can spell: one whose encoding lacks a character refuses the whole statement.
     pub(crate) fn spell_in_ascii(&mut self) {
         let (reason, error) = match self {
-            Self::Finish => return,
+            Self::Finish | Self::GiveBack => return,
             Self::Snooze(how) | Self::Retry(how) | Self::Release(how) => (None, how.error.as_mut()),
             Self::End(how) => (how.reason.as_mut(), how.error.as_mut()),
         };
@@ -60,7 +61,7 @@ impl Settlement {
         match self {
             Self::Finish => reporter.completed(job),
             Self::Snooze(how) => reporter.snoozed(job, delay(how)),
-            Self::Release(_) => reporter.released(job),
+            Self::Release(_) | Self::GiveBack => reporter.released(job),
             Self::Retry(how) => {
                 let error = how.error.as_ref().map_or("", |error| &error.error);
                 reporter.retried(job, error, delay(how));
@@ -78,7 +79,7 @@ impl Settlement {
     /// The failed attempt that it keeps.
     fn error(&self) -> Option<&AttemptError> {
         match self {
-            Self::Finish => None,
+            Self::Finish | Self::GiveBack => None,
             Self::Snooze(how) | Self::Retry(how) | Self::Release(how) => how.error.as_ref(),
             Self::End(how) => how.error.as_ref(),
         }
@@ -89,6 +90,7 @@ impl Settlement {
         match self {
             Self::Finish => ("completed", false),
             Self::Snooze(how) | Self::Retry(how) | Self::Release(how) => ("ready", how.takes_away),
+            Self::GiveBack => ("ready", false),
             Self::End(how) => (how.state, how.takes_away),
         }
     }
@@ -99,7 +101,7 @@ impl Settlement {
     }
 }
 
-fn delay(how: &PutBack) -> Duration {
+pub(crate) fn delay(how: &PutBack) -> Duration {
     Duration::from_millis(how.delay_ms.unsigned_abs())
 }
 

@@ -134,6 +134,9 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
     /// }
     /// ```
     pub fn run_until_empty(mut self) -> Result<Summary, StartError> {
+        if self.selected_only {
+            return Err(StartError::SelectedOnly);
+        }
         let started = Instant::now();
         let patience = self.patience;
         let mut show = Show {

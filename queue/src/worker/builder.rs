@@ -16,6 +16,7 @@ use super::control::{Control, masked};
 use super::lanes::Lane;
 use super::leases::Leases;
 use super::running::Running;
+use super::selected::Choosing;
 use super::{Locked, Shared, Stop};
 use crate::backend::{Backend, ConnectionSettings, ServerError, WorkerRow};
 use crate::events::{Hooks, Reporter};
@@ -59,6 +60,7 @@ pub struct Worker<C: Backend, A> {
     pub(super) threads: usize,
     pub(super) prefetch: usize,
     pub(super) unbatched: bool,
+    pub(super) selected_only: bool,
     pub(super) queues: Vec<String>,
     pub(super) queue_threads: Vec<(String, usize)>,
     pub(super) poll: Duration,
@@ -101,6 +103,9 @@ pub enum StartError {
     /// The queue's tables are missing, or belong to another version of the library.
     #[error(transparent)]
     Schema(#[from] MigrateError),
+    /// [`Worker::run_until_empty`] on a worker that claims nothing by itself: it would wait for ever.
+    #[error("a worker with `claims_selected_only` does not run until the queue is empty: use `start`")]
+    SelectedOnly,
     /// A mistake in a schedule.
     #[cfg(feature = "schedules")]
     #[error(transparent)]
@@ -127,6 +132,7 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
             threads: 4,
             prefetch: 0,
             unbatched: false,
+            selected_only: false,
             queues: Vec::new(),
             queue_threads: Vec::new(),
             poll: Duration::from_secs(1),
@@ -189,6 +195,36 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
     #[must_use]
     pub fn unbatched(mut self) -> Self {
         self.unbatched = true;
+        self
+    }
+
+    /// Claims nothing by itself: the program chooses with [`Running::claim_selected`]. What it chooses and hands over is
+    /// run by the worker's threads; leases are renewed and swept, and schedules fire, as in any worker.
+    ///
+    /// Such a worker cannot [run until empty](Worker::run_until_empty).
+    ///
+    /// ```
+    /// # include!("../doctest_setup.rs");
+    /// use leasehold::selected::Answer;
+    /// use leasehold::Worker;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (url, mut conn) = doctest_database();
+    /// let worker = Worker::<SqliteConnection, _>::new(&url, ()).register::<Greet>();
+    /// let running = worker.claims_selected_only().start()?;
+    /// let id = Greet { name: "you".to_owned() }.enqueue(&mut conn)?.id();
+    /// if let Answer::Claimed(job) = running.claim_now(id)? {
+    ///     job.hand_over();
+    /// }
+    /// while running.counts().completed < 1 {
+    ///     std::thread::yield_now();
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn claims_selected_only(mut self) -> Self {
+        self.selected_only = true;
         self
     }
 
@@ -313,6 +349,7 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
                 queues,
             },
             beats: Locked::new(Control::new("heartbeat", &self.url, &self.settings)),
+            choosing: Choosing::new(&self.url, &self.settings),
             reporter: Reporter::new(self.hooks),
             url: self.url,
             settings: self.settings,
@@ -327,6 +364,7 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
             threads: self.threads,
             prefetch: self.prefetch,
             unbatched: self.unbatched,
+            selected_only: self.selected_only,
             poll: self.poll,
             sweep_every: self.sweep_every,
             retention: self.retention,

@@ -37,6 +37,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Claimer<'a, C, A> {
     /// Claims until the worker stops. Jobs on which no handler has begun are then left to be released.
     pub(crate) fn run(mut self) {
         while self.wait_for_idle_thread() {
+            self.pass_on_handed_over();
             self.hand_over_from_ahead();
             if self.idle > 0 && self.ahead.is_empty() {
                 self.claim();
@@ -71,6 +72,15 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Claimer<'a, C, A> {
             } else {
                 self.ahead.push_back(job);
             }
+        }
+    }
+
+    /// Gives idle threads what others have chosen and handed over.
+    fn pass_on_handed_over(&mut self) {
+        while self.idle > 0
+            && let Some(job) = self.shared.choosing.take_handed()
+        {
+            self.hand_over(job);
         }
     }
 

@@ -7,10 +7,11 @@ use std::time::Instant;
 use crossbeam_channel::{Receiver, Sender};
 
 use super::Shared;
+use super::selected::Settled;
 use super::slot::PoolSlot;
 use crate::backend::{Backend, ClaimedRow};
 use crate::lease::{Held, Slot};
-use crate::settle::{self, Settlement};
+use crate::settle::{self, Ran, Settlement};
 
 /// A claimed job on its way to a worker thread.
 #[derive(Debug)]
@@ -20,7 +21,22 @@ pub(crate) struct Claimed {
 }
 
 /// A job whose handler is through, on its way to the settler.
-pub(crate) type ToSettle = (Arc<Held>, Settlement);
+pub(crate) struct ToSettle {
+    pub(crate) held: Arc<Held>,
+    pub(crate) settlement: Settlement,
+    /// Whoever waits to know what became of it.
+    pub(crate) told: Option<Sender<Settled>>,
+}
+
+impl ToSettle {
+    pub(crate) fn new(held: &Arc<Held>, settlement: Settlement) -> Self {
+        Self {
+            held: Arc::clone(held),
+            settlement,
+            told: None,
+        }
+    }
+}
 
 /// The ends of the channels that a worker thread uses. Cloned for the thread that replaces one which is stuck.
 #[derive(Clone)]
@@ -65,13 +81,26 @@ pub(crate) fn execute<C: Backend, A: Send + Sync + 'static>(
         shared.unbegun.lock().push(Arc::clone(held));
         return None;
     }
+    let run = |slot: &mut PoolSlot<C>| shared.registry.run(row, slot, Arc::clone(held), &shared.app);
+    let settlement = run_claimed(shared, slot, job, run).ok()?;
+    Some(ToSettle::new(held, settlement))
+}
+
+/// Runs a claimed job by `run`: what is to be written for it then, or what became of it where there is nothing to write.
+pub(crate) fn run_claimed<C: Backend, A: Send + Sync + 'static>(
+    shared: &Shared<C, A>,
+    slot: &mut PoolSlot<C>,
+    job: &Claimed,
+    run: impl FnOnce(&mut PoolSlot<C>) -> Ran,
+) -> Result<Settlement, Settled> {
+    let Claimed { row, held } = job;
     if let Some(refusal) = held.lost() {
         shared.reporter.lost(&held.info(), &refusal);
         shared.settled(held);
-        return None;
+        return Err(Settled::Lost(refusal));
     }
     if held.is_too_late(Instant::now()) {
-        return Some((Arc::clone(held), settle::expire()));
+        return Ok(settle::expire());
     }
     held.begin(Instant::now());
     if held.timeout.is_some() {
@@ -79,14 +108,14 @@ pub(crate) fn execute<C: Backend, A: Send + Sync + 'static>(
     }
     shared.reporter.begun(&held.info());
     let begun = Instant::now();
-    let ran = shared.registry.run(row, slot, Arc::clone(held), &shared.app);
+    let ran = run(slot);
     held.mark_returned();
     shared.reporter.ran(&held.info(), begun.elapsed());
-    let panicked = matches!(ran, settle::Ran::Panicked(_));
-    slot.give_back(panicked);
+    slot.give_back(matches!(ran, Ran::Panicked(_)));
+    let refusal = ran.refusal();
     let settlement = settle::decide(held, shared.registry.backoff(&row.kind), ran, &shared.reporter);
-    if settlement.is_none() {
+    settlement.ok_or_else(|| {
         shared.settled(held);
-    }
-    settlement.map(|settlement| (Arc::clone(held), settlement))
+        Settled::without_a_write(held, refusal)
+    })
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, select};
 
-use super::executor::Ends;
+use super::executor::{Ends, ToSettle};
 use super::{Shared, spawn_executor};
 use crate::backend::{Backend, Beat};
 use crate::lease::{Fence, Held, Refusal};
@@ -128,7 +128,10 @@ fn time_out<C: Backend, A: Send + Sync + 'static>(shared: &Arc<Shared<C, A>>, en
     if held.mark_lost(Refusal::TimedOut) {
         log::error!("timed out {}: its handler is fenced", held.info());
         let settlement = settle::time_out(held, shared.registry.backoff(&held.kind));
-        let _ = ends.settle.send((Arc::clone(held), settlement));
+        let _ = ends.settle.send(ToSettle::new(held, settlement));
+    }
+    if held.is_outside() {
+        return;
     }
     if !shared.may_replace_a_thread() {
         log::error!("{} handlers are stuck: no further thread replaces them", shared.threads);

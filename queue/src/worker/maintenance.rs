@@ -50,6 +50,7 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) {
         if !shared.counted.is_empty() {
             let _ = briefly(shared, |conn| conn.sweep_starts(&shared.schema, STARTS_LIMIT));
         }
+        super::selected::resolve(shared);
         // Both, whatever the first one finds.
         let full = sweep(shared) | discard_expired(shared);
         let wait = spread(if full {

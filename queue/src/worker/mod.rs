@@ -4,6 +4,7 @@
 //! | --- | --- | --- |
 //! | workers, as many as asked for | run handlers | at most one of the handlers' pool, when first asked for |
 //! | claimer | claims for idle workers | its own |
+//! | callers that choose jobs, on threads of their own | claim | one for all of them |
 //! | settler | writes what becomes of jobs, completions in groups | its own |
 //! | heartbeat | renews leases, fences handlers past their timeout | its own, shared with maintenance |
 //! | maintenance | sweeps expired leases, fires schedules | shared with the heartbeat |
@@ -59,6 +60,7 @@ mod slot;
 
 #[cfg(feature = "schedules")]
 mod schedules;
+pub mod selected;
 mod settler;
 mod source;
 mod threads;
@@ -70,6 +72,7 @@ pub(crate) use control::Control;
 use executor::Ends;
 use lanes::Lane;
 use leases::Leases;
+use selected::Choosing;
 
 /// What the threads of one worker share.
 pub(crate) struct Shared<C: Backend, A> {
@@ -97,6 +100,10 @@ pub(crate) struct Shared<C: Backend, A> {
     reporter: Reporter,
     leases: Leases,
     follow_ups: FollowUps,
+    /// What callers choose themselves.
+    choosing: Choosing<C>,
+    /// Whether nothing else is claimed than what callers choose.
+    selected_only: bool,
     /// Claimed jobs that no handler began before the worker stopped.
     unbegun: Locked<Vec<Arc<Held>>>,
     /// The connection of the heartbeat and of maintenance.

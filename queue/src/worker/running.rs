@@ -59,7 +59,10 @@ pub struct ShutdownReport {
 
 impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
     pub(super) fn start(shared: Arc<Shared<C, A>>, wakes: Receiver<()>) -> Result<Self, StartError> {
-        let threads = Threads::start(&shared, wakes).inspect_err(|_| shared.stop.stop())?;
+        let threads = Threads::start(&shared, wakes).inspect_err(|_| {
+            shared.stop.stop();
+            shared.choosing.settle_no_more();
+        })?;
         Ok(Self {
             shared,
             threads: Some(threads),
@@ -122,6 +125,7 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
             }
         }
         let abandoned = if done { 0 } else { self.abandon() };
+        shared.choosing.settle_no_more();
         // The heartbeat ends last: before it, peers could take over what still runs here.
         drop(threads.heartbeat_stop);
         join_within(threads.heartbeat, LAST_WORDS);
@@ -132,6 +136,7 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
         }
         join_within(threads.checker, LAST_WORDS);
         super::checker::follow_last(shared);
+        super::selected::resolve(shared);
         if let Some(Listening { thread, stop }) = threads.listener {
             drop(stop);
             join_within(thread, LAST_WORDS);
@@ -167,7 +172,8 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
     /// Gives back what was claimed and not begun.
     fn release(&self) {
         let shared = &self.shared;
-        let unbegun: Vec<Arc<Held>> = std::mem::take(&mut *shared.unbegun.lock());
+        let mut unbegun: Vec<Arc<Held>> = std::mem::take(&mut *shared.unbegun.lock());
+        unbegun.extend(shared.choosing.take_unbegun());
         if unbegun.is_empty() {
             return;
         }

@@ -8,6 +8,7 @@ use crossbeam_channel::Receiver;
 use super::Shared;
 use super::control::{Control, Failure};
 use super::executor::ToSettle;
+use super::selected::Settled;
 use crate::backend::Backend;
 use crate::lease::{Fence, Held};
 use crate::settle::{self, Settlement, Written};
@@ -29,48 +30,54 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(
         // What has gathered while the last batch was written is written together: no delay when idle, large batches
         // under load.
         let gathered = std::iter::once(first).chain(arrivals.try_iter().take(BATCH - 1));
-        let (finished, others): (Vec<_>, Vec<_>) =
-            gathered.partition(|(_, settlement)| *settlement == Settlement::Finish);
-        finish(
-            shared,
-            &mut control,
-            finished.into_iter().map(|(held, _)| held).collect(),
-        );
-        for (held, settlement) in &others {
-            settle_one(shared, &mut control, held, settlement);
-        }
+        let (finished, others): (Vec<_>, Vec<_>) = gathered.partition(|done| done.settlement == Settlement::Finish);
+        finish(shared, &mut control, &finished);
+        others
+            .iter()
+            .for_each(|done| settle_and_tell(shared, &mut control, done));
+    }
+}
+
+fn settle_and_tell<C: Backend, A: Send + Sync + 'static>(
+    shared: &Shared<C, A>,
+    control: &mut Control<C>,
+    done: &ToSettle,
+) {
+    let settled = settle_one(shared, control, &done.held, &done.settlement);
+    tell(done, settled);
+}
+
+fn tell(done: &ToSettle, settled: Settled) {
+    if let Some(told) = &done.told {
+        let _ = told.send(settled);
     }
 }
 
 /// Completes a batch. The jobs that were not ours are told one by one.
-fn finish<C: Backend, A: Send + Sync + 'static>(
-    shared: &Shared<C, A>,
-    control: &mut Control<C>,
-    batch: Vec<Arc<Held>>,
-) {
+fn finish<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>, control: &mut Control<C>, batch: &[ToSettle]) {
     if batch.is_empty() {
         return;
     }
-    let mut fences: Vec<Fence> = batch.iter().map(|held| held.fence).collect();
+    let mut fences: Vec<Fence> = batch.iter().map(|done| done.held.fence).collect();
     fences.sort_unstable();
     match control.run(|conn| conn.finish(&shared.schema, &fences)) {
         Ok(finished) => {
             let finished: std::collections::HashSet<i64> = finished.into_iter().collect();
-            for held in &batch {
+            for done in batch {
+                let held = &done.held;
                 if finished.contains(&held.fence.id) {
                     held.mark_committed();
                     Settlement::Finish.report(held, &shared.reporter);
                     shared.settled(held);
+                    tell(done, Settled::Completed);
                 } else {
-                    settle_one(shared, control, held, &Settlement::Finish);
+                    settle_and_tell(shared, control, done);
                 }
             }
         }
         // The batch failed, or its answer was lost: one by one, so that one bad row cannot fail its neighbours, and what
         // was written already is recognised.
-        Err(_) => batch
-            .iter()
-            .for_each(|held| settle_one(shared, control, held, &Settlement::Finish)),
+        Err(_) => batch.iter().for_each(|done| settle_and_tell(shared, control, done)),
     }
 }
 
@@ -80,10 +87,23 @@ pub(crate) fn settle_one<C: Backend, A: Send + Sync + 'static>(
     control: &mut Control<C>,
     held: &Arc<Held>,
     settlement: &Settlement,
-) {
+) -> Settled {
+    let settled = write_one(shared, control, held, settlement);
+    shared.settled(held);
+    settled
+}
+
+fn write_one<C: Backend, A: Send + Sync + 'static>(
+    shared: &Shared<C, A>,
+    control: &mut Control<C>,
+    held: &Arc<Held>,
+    settlement: &Settlement,
+) -> Settled {
     let mut settlement = settlement.clone();
     let give_up_at = Instant::now() + held.lease.max(LEAST_PATIENCE);
-    for tried in 1.. {
+    let mut tried = 0;
+    loop {
+        tried += 1;
         let written = control.run(|conn| {
             if settlement.write(conn, &shared.schema, held)? {
                 return Ok(Ok(Written::ByUs));
@@ -91,28 +111,28 @@ pub(crate) fn settle_one<C: Backend, A: Send + Sync + 'static>(
             settle::diagnose(conn, &shared.schema, held, &settlement)
         });
         match written {
-            Ok(Ok(Written::ByTheCommit)) => break,
+            Ok(Ok(Written::ByTheCommit)) => return Settled::Completed,
             Ok(Ok(Written::ByUs)) => {
                 settlement.report(held, &shared.reporter);
                 shared.more_may_be_due(&settlement);
-                break;
+                return Settled::by(&settlement);
             }
             Ok(Err(refusal)) => {
                 held.mark_lost(refusal.clone());
                 shared.reporter.lost(&held.info(), &refusal);
-                break;
+                return Settled::Lost(refusal);
             }
             // A lock that lasts too long or a busy database may pass; what the server refuses each time does not.
             Err(Failure::Refused(error)) if tried >= MAX_REFUSALS => {
                 log::error!("{}: cannot be settled ({error}); its lease decides", held.info());
-                break;
+                return Settled::Unknown;
             }
             Err(Failure::Away) if Instant::now() >= give_up_at => {
                 log::error!(
                     "{}: not settled before its lease ran out; the lease decides",
                     held.info()
                 );
-                break;
+                return Settled::Unknown;
             }
             Err(failure) => {
                 if matches!(failure, Failure::Refused(_)) {
@@ -122,5 +142,4 @@ pub(crate) fn settle_one<C: Backend, A: Send + Sync + 'static>(
             }
         }
     }
-    shared.settled(held);
 }

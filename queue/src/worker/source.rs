@@ -63,6 +63,10 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
     /// Claims up to `limit` jobs, registered so that they are renewed from now on. Without any it has waited until
     /// something may be due, or until the worker stops.
     pub(crate) fn claim(&mut self, limit: usize, begun: bool) -> Vec<Claimed> {
+        if self.shared.selected_only {
+            self.wait_for_wake_up();
+            return Vec::new();
+        }
         match self.try_claim(limit, begun) {
             Ok(Next::Jobs(jobs)) => return jobs,
             Ok(Next::Locked) => self.pause(spread(LOCKED_WAIT)),
@@ -167,25 +171,8 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
     }
 
     fn take(&self, rows: Vec<ClaimedRow>, lease_token: Uuid, sent: Instant) -> Vec<Claimed> {
-        let take = |row: ClaimedRow| {
-            self.started(&row);
-            let timeout = self.shared.registry.timeout(&row.kind);
-            let held = Arc::new(Held::new(&row, lease_token, timeout, sent));
-            self.shared.leases.add(&held);
-            let waited = Duration::from_millis(u64::try_from(row.waited_ms).unwrap_or_default());
-            self.shared.reporter.claimed(&held.info(), waited);
-            Claimed { row, held }
-        };
+        let take = |row| self.shared.hold(row, lease_token, sent);
         rows.into_iter().map(take).collect()
-    }
-
-    /// A start that counts: when its period ends is known from now on.
-    fn started(&self, row: &ClaimedRow) {
-        if let Some(key) = &row.limit_key
-            && self.shared.counted.iter().any(|counted| counted.kind == row.kind)
-        {
-            self.shared.admitter.free(&row.kind, key);
-        }
     }
 
     /// Looks for the rows of a claim whose answer was lost, by its token. Those whose lease has not run out are as good
@@ -236,6 +223,14 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
         self.pause(wait);
     }
 
+    /// Until something is handed over, or the worker stops.
+    fn wait_for_wake_up(&self) {
+        select! {
+            recv(self.wake) -> _ => {}
+            recv(self.shared.stop.stopped()) -> _ => {}
+        }
+    }
+
     fn pause(&self, timeout: Duration) {
         select! {
             recv(self.shared.stop.stopped()) -> _ => {}
@@ -246,5 +241,23 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
     /// The connection, for a thread that settles its own jobs.
     pub(crate) fn control(&mut self) -> &mut Control<C> {
         &mut self.control
+    }
+}
+
+impl<C: Backend, A> Shared<C, A> {
+    /// What was claimed is held from now on, and renewed.
+    pub(super) fn hold(&self, row: ClaimedRow, lease_token: Uuid, sent: Instant) -> Claimed {
+        // A start that counts: when its period ends is known from now on.
+        if let Some(key) = &row.limit_key
+            && self.counted.iter().any(|counted| counted.kind == row.kind)
+        {
+            self.admitter.free(&row.kind, key);
+        }
+        let timeout = self.registry.timeout(&row.kind);
+        let held = Arc::new(Held::new(&row, lease_token, timeout, sent));
+        self.leases.add(&held);
+        let waited = Duration::from_millis(u64::try_from(row.waited_ms).unwrap_or_default());
+        self.reporter.claimed(&held.info(), waited);
+        Claimed { row, held }
     }
 }

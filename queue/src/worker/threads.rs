@@ -31,6 +31,7 @@ impl Threads {
         let (jobs_in, jobs) = bounded(shared.threads);
         let (free, idle) = unbounded();
         let (settle, arrivals) = unbounded();
+        shared.choosing.settle_by(&settle);
         let ends = Ends {
             jobs,
             free,

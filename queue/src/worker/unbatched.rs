@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::Shared;
-use super::executor::{self, Ends};
+use super::executor::{self, Claimed, Ends};
 use super::settler;
 use super::slot::PoolSlot;
 use super::source::Source;
@@ -16,11 +16,11 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Arc<Shared<C, A
     let mut source = Source::new(shared, "worker", ends.wake.clone());
     let mut slot = PoolSlot::new(&shared.pool, &shared.url, &shared.settings, &shared.schema);
     while !shared.stop.is_stopping() {
-        for job in source.claim(1, true) {
+        for job in next(shared, &mut source) {
             // One wake-up reaches one thread; where there was a job, there may be another.
             shared.wake();
-            if let Some((held, settlement)) = executor::execute(shared, &mut slot, &job) {
-                settler::settle_one(shared, source.control(), &held, &settlement);
+            if let Some(done) = executor::execute(shared, &mut slot, &job) {
+                settler::settle_one(shared, source.control(), &done.held, &done.settlement);
             }
             if executor::is_replaced(shared, &job) {
                 return;
@@ -29,4 +29,12 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Arc<Shared<C, A
     }
     // On to the next thread that waits for a wake-up.
     shared.wake();
+}
+
+/// A job that was handed over, else one that it claims.
+fn next<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>, source: &mut Source<'_, C, A>) -> Vec<Claimed> {
+    match shared.choosing.take_handed() {
+        Some(job) => vec![job],
+        None => source.claim(1, true),
+    }
 }

@@ -8,11 +8,11 @@ use crate::schema::Schema;
 /// Waits in one statement.
 const CHUNK: usize = 1000;
 
-/// Checked: every step can begin.
+/// Checked: every job can begin.
 pub(super) struct Plan {
     jobs: Jobs,
-    steps: Vec<Node>,
-    /// A name for each step.
+    nodes: Vec<Node>,
+    /// A name for each node.
     names: Vec<String>,
 }
 
@@ -20,32 +20,32 @@ impl Plan {
     pub(super) fn new(inner: Inner) -> Result<Self, WorkflowError> {
         let Inner {
             mut jobs,
-            steps,
+            nodes,
             mistake,
         } = inner;
         if let Some(mistake) = mistake {
             return Err(mistake);
         }
         let kinds = jobs.kinds().map(str::to_owned);
-        let named = steps
+        let named = nodes
             .iter()
             .zip(kinds)
-            .map(|(step, kind)| step.name.clone().unwrap_or(kind));
+            .map(|(node, kind)| node.name.clone().unwrap_or(kind));
         let names: Vec<String> = named.collect();
-        if let Some(stuck) = first_stuck(&steps) {
+        if let Some(stuck) = first_stuck(&nodes) {
             let name = names[stuck].clone();
             return Err(WorkflowError::Cycle { name });
         }
-        let mut awaited = vec![false; steps.len()];
-        steps
+        let mut awaited = vec![false; nodes.len()];
+        nodes
             .iter()
-            .flat_map(|step| &step.after)
+            .flat_map(|node| &node.after)
             .for_each(|index| awaited[*index] = true);
-        for ((row, step), awaited) in jobs.rows_mut().zip(&steps).zip(awaited) {
-            row.waits = !step.after.is_empty();
+        for ((row, node), awaited) in jobs.rows_mut().zip(&nodes).zip(awaited) {
+            row.waits = !node.after.is_empty();
             row.awaited = awaited;
         }
-        Ok(Self { jobs, steps, names })
+        Ok(Self { jobs, nodes, names })
     }
 
     /// Inserts the jobs, and then what each waits for: a wait names two jobs. Nobody sees the one without the other, since
@@ -58,10 +58,10 @@ impl Plan {
         }
         let ids: Vec<i64> = enqueued.iter().map(Enqueued::id).collect();
         let waits: Vec<NewWait> = self
-            .steps
+            .nodes
             .iter()
             .zip(&ids)
-            .flat_map(|(step, job_id)| step.after.iter().map(|on| (*job_id, *on, step.anyway)))
+            .flat_map(|(node, job_id)| node.after.iter().map(|on| (*job_id, *on, node.anyway)))
             .map(|(job_id, on, anyway)| NewWait {
                 job_id,
                 on_job_id: ids[on],
@@ -76,14 +76,14 @@ impl Plan {
     }
 }
 
-/// A step that waits for itself; found by letting steps go as their jobs would be.
-fn first_stuck(steps: &[Node]) -> Option<usize> {
-    let mut left: Vec<usize> = steps.iter().map(|step| step.after.len()).collect();
-    let mut waiting: Vec<Vec<usize>> = vec![Vec::new(); steps.len()];
-    for (index, step) in steps.iter().enumerate() {
-        step.after.iter().for_each(|on| waiting[*on].push(index));
+/// A job that waits for itself; found by letting the others go, as their ends would.
+fn first_stuck(nodes: &[Node]) -> Option<usize> {
+    let mut left: Vec<usize> = nodes.iter().map(|node| node.after.len()).collect();
+    let mut waiting: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
+    for (index, node) in nodes.iter().enumerate() {
+        node.after.iter().for_each(|on| waiting[*on].push(index));
     }
-    let mut free: Vec<usize> = (0..steps.len()).filter(|index| left[*index] == 0).collect();
+    let mut free: Vec<usize> = (0..nodes.len()).filter(|index| left[*index] == 0).collect();
     while let Some(done) = free.pop() {
         for index in &waiting[done] {
             left[*index] -= 1;
@@ -94,8 +94,8 @@ fn first_stuck(steps: &[Node]) -> Option<usize> {
     }
     // Of those that are left, some only wait for a cycle; one in it is found by going back often enough.
     let mut stuck = left.iter().position(|left| *left > 0)?;
-    for _ in 0..steps.len() {
-        stuck = *steps[stuck].after.iter().find(|on| left[**on] > 0)?;
+    for _ in 0..nodes.len() {
+        stuck = *nodes[stuck].after.iter().find(|on| left[**on] > 0)?;
     }
     Some(stuck)
 }

@@ -5,7 +5,7 @@
 //! leasehold-test-worker serve URL      until signals end it
 //! ```
 //!
-//! It prints `begun N ATTEMPT` for each `Step`, which goes on when it reads the line `go N`, and `ended N committed` or
+//! It prints `begun N ATTEMPT` for each `Step` or effect of a `Charge`, which goes on when it reads the line `go N`, and `ended N committed` or
 //! `ended N ERROR`. `Work` takes a moment and prints nothing.
 
 #![cfg_attr(
@@ -29,7 +29,7 @@ mod with_features {
     use std::time::Duration;
 
     use leasehold::{StartError, Worker};
-    use leasehold_tests::jobs::{App, Begun, Effects, HOUR, Note, Remote, Step, Work, app};
+    use leasehold_tests::jobs::{App, Begun, Charge, Effects, HOUR, Note, Remote, Step, Work, app};
 
     pub(super) fn main() -> ExitCode {
         env_logger::Builder::new()
@@ -65,7 +65,8 @@ mod with_features {
             .stop_on_signals()
             .register::<Step>()
             .register::<Note>()
-            .register::<Work>();
+            .register::<Work>()
+            .register::<Charge>();
         if mode == "drain" {
             return Ok(worker.run_until_empty()?.exit_code());
         }

@@ -44,6 +44,8 @@ pub struct Cluster {
     directory: PathBuf,
     user: Option<User>,
     settings: Vec<String>,
+    /// The library that tells the server another time.
+    clock: Option<PathBuf>,
     /// `None` while the server is down.
     keeper: Option<Child>,
 }
@@ -64,6 +66,25 @@ pub fn cluster() -> Cluster {
 pub fn cluster_with(settings: &[&str]) -> Cluster {
     let binaries = find(None).unwrap_or_else(|message| panic!("{message}"));
     Cluster::start(&binaries, settings)
+}
+
+/// As [`cluster_with`], for a server whose clock can be set ([`Cluster::set_clock`]); `None` where libfaketime is not installed.
+pub fn cluster_with_clock(settings: &[&str]) -> Option<Cluster> {
+    let places = ["/usr/lib", "/usr/local/lib"].into_iter().flat_map(|root| {
+        let architecture = format!("{root}/{}-linux-gnu", std::env::consts::ARCH);
+        [architecture, root.to_owned()]
+    });
+    let library = places
+        .map(|place| Path::new(&place).join("faketime/libfaketime.so.1"))
+        .find(|library| library.exists())?;
+    let binaries = find(None).unwrap_or_else(|message| panic!("{message}"));
+    let settings = settings.iter().map(|&setting| setting.to_owned()).collect();
+    let mut cluster = Cluster::new(binaries.directory, settings);
+    cluster.clock = Some(library);
+    cluster.set_clock(0);
+    cluster.initialise();
+    cluster.start_again();
+    Some(cluster)
 }
 
 impl Cluster {
@@ -90,6 +111,7 @@ impl Cluster {
             directory: directory.expect("a directory can be made in /tmp").keep(),
             user: server_user(),
             settings,
+            clock: None,
             keeper: None,
         };
         if let Some(User { uid, gid }) = cluster.user {
@@ -136,10 +158,21 @@ impl Cluster {
     pub fn start_again(&mut self) {
         assert!(self.keeper.is_none(), "the server runs already");
         let mut keeper = self.as_server_user("/bin/sh");
-        keeper
-            .args(["-c", KEEPER, "keeper"])
-            .arg(&self.directory)
-            .arg(self.binaries.join("postgres"));
+        keeper.args(["-c", KEEPER, "keeper"]).arg(&self.directory);
+        if let Some(library) = &self.clock {
+            // Read anew at each look at the clock; what measures intervals is left alone.
+            let setting = |name: &str, value: &Path| format!("{name}={}", value.display());
+            keeper
+                .arg("env")
+                .arg(setting("LD_PRELOAD", library))
+                .arg(setting("FAKETIME_TIMESTAMP_FILE", &self.clock_file()))
+                .args([
+                    "FAKETIME_NO_CACHE=1",
+                    "FAKETIME_DONT_FAKE_MONOTONIC=1",
+                    "FAKETIME_DISABLE_SHM=1",
+                ]);
+        }
+        keeper.arg(self.binaries.join("postgres"));
         keeper.arg("-D").arg(self.data()).arg("-k").arg(&self.directory);
         for setting in ["listen_addresses=", "max_connections=300"] {
             keeper.args(["-c", setting]);
@@ -160,6 +193,20 @@ impl Cluster {
             .expect("the keeper says what it started");
         self.keeper = Some(keeper);
         self.wait_until_ready(server.trim());
+    }
+
+    /// Sets the server's clock so many seconds from the machine's.
+    pub fn set_clock(&self, seconds: i64) {
+        // Renamed into place: the server reads it at any moment.
+        let new = self.directory.join("clock.new");
+        fs::write(&new, format!("{seconds:+}\n"))
+            .and_then(|()| fs::set_permissions(&new, fs::Permissions::from_mode(0o644)))
+            .and_then(|()| fs::rename(&new, self.clock_file()))
+            .expect("the clock can be set");
+    }
+
+    fn clock_file(&self) -> PathBuf {
+        self.directory.join("clock")
     }
 
     /// Kills a server process (`pg_backend_pid()`) with `SIGKILL`, as the kernel does when memory runs out. The server

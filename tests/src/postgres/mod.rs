@@ -4,7 +4,7 @@ mod find;
 pub use find::{Binaries, find};
 
 mod cluster;
-pub use cluster::{Cluster, cluster, cluster_with};
+pub use cluster::{Cluster, cluster, cluster_with, cluster_with_clock};
 #[cfg(feature = "postgres")]
 mod standby;
 

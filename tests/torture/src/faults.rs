@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 
 use crate::crew::Crew;
-use crate::settings::Settings;
+use crate::settings::{Kind, Settings};
 use crate::site::Site;
 
 /// How often each fault happened.
@@ -23,6 +23,8 @@ pub struct Counts {
     pub losses: usize,
     /// Crashes of the server, and kills of one of its processes, which make it recover.
     pub crashes: usize,
+    /// Jumps of the server's clock.
+    pub jumps: usize,
     /// Worker processes that a job killed.
     pub deaths: usize,
 }
@@ -70,12 +72,24 @@ impl<S: Site> Shared<S> {
     }
 }
 
-/// Lets faults happen for as long as the settings say.
+impl Counts {
+    /// Whether there have been as many as a run of this length should have. A busy machine takes longer for them.
+    fn suffice(self, settings: &Settings) -> bool {
+        let in_a_minute = |count: usize, least: usize| count as u64 * 60 >= settings.seconds * least as u64;
+        let is_sqlite = settings.database == Kind::Sqlite;
+        in_a_minute(self.kills, 75)
+            && in_a_minute(self.stops, 130)
+            && (is_sqlite || in_a_minute(self.terminations, 70))
+            && (!settings.crashes || in_a_minute(self.crashes, 15))
+    }
+}
+
+/// Lets faults happen for as long as the settings say, and until there were enough of them.
 pub(crate) fn happen<S: Site>(shared: &Shared<S>, crew: &mut Crew, settings: &Settings, rng: &mut Rng) -> Counts {
     let mut counts = Counts::default();
-    let end = Instant::now() + settings.time();
+    let begin = Instant::now();
     let mut next_crash = Instant::now() + Duration::from_secs(1);
-    while Instant::now() < end {
+    while begin.elapsed() < settings.time() || !counts.suffice(settings) && begin.elapsed() < settings.time() * 5 {
         std::thread::sleep(Duration::from_millis(rng.u64(20..160)));
         counts.deaths += crew.tend(|name, proxy| shared.site().worker_url(name, proxy));
         if settings.crashes && Instant::now() >= next_crash {
@@ -83,13 +97,17 @@ pub(crate) fn happen<S: Site>(shared: &Shared<S>, crew: &mut Crew, settings: &Se
             next_crash = Instant::now() + Duration::from_millis(rng.u64(1200..3000));
             continue;
         }
+        if settings.clock && rng.u32(0..20) == 0 {
+            counts.jumps += usize::from(shared.site().jump());
+            continue;
+        }
         let place = rng.usize(0..crew.places());
         match rng.u32(0..100) {
-            0..28 => {
+            0..24 => {
                 crew.kill(place, |name, proxy| shared.site().worker_url(name, proxy));
                 counts.kills += 1;
             }
-            28..68 => {
+            24..68 => {
                 let time = Duration::from_millis(rng.u64(1100..2200));
                 counts.stops += usize::from(crew.stop(place, time));
             }

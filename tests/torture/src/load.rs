@@ -13,8 +13,8 @@ use crate::site::{Ask, Site};
 /// Jobs that wait at the most: enough that no worker idles, and few enough that the end comes soon.
 const BACKLOG: i64 = 150;
 
-/// A job whose lease has run out is taken back within this: the lease, the interval of the sweep, a transaction that holds
-/// its row until the server ends it, and time for a busy machine.
+/// A job whose lease has run out is taken back within this: the lease, the interval of the sweep, the five seconds after
+/// which the server ends a commit that does not come, and time for a busy machine.
 const STUCK_AFTER: Duration = Duration::from_secs(20);
 
 /// Enqueues until faults end; the ids that were acknowledged.

@@ -86,8 +86,9 @@ impl fmt::Display for Report {
         writeln!(f, "{database}{lazy}, {} s, seed {}", settings.seconds, self.seed)?;
         writeln!(
             f,
-            "faults: {} kills, {} stops, {} terminations, {} statements lost or late, {} crashes, {} deaths by poison",
-            faults.kills, faults.stops, faults.terminations, faults.losses, faults.crashes, faults.deaths
+            "faults: {} kills, {} stops, {} terminations, {} statements lost or late, {} crashes, {} jumps of the clock, \
+             {} deaths by poison",
+            faults.kills, faults.stops, faults.terminations, faults.losses, faults.crashes, faults.jumps, faults.deaths
         )?;
         writeln!(
             f,

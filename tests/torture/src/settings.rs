@@ -22,6 +22,9 @@ pub struct Settings {
     /// The server crashes, too (PostgreSQL).
     #[arg(long)]
     pub crashes: bool,
+    /// The server's clock jumps: an hour ahead each time, and a second back (PostgreSQL, with libfaketime installed).
+    #[arg(long)]
+    pub clock: bool,
     /// Commits are acknowledged before they are durable (PostgreSQL, `synchronous_commit = off`).
     #[arg(long)]
     pub lazy_commits: bool,
@@ -49,6 +52,7 @@ impl Settings {
             seed: None,
             workers: 10,
             crashes: false,
+            clock: false,
             lazy_commits: false,
             lazy_claims: false,
         }

@@ -50,6 +50,9 @@ pub(crate) trait Site: Debug + Send + Sync {
     /// One of the server's processes is killed, which ends all the others; whether there is one.
     fn kill_backend(&mut self) -> bool;
 
+    /// The server's clock jumps; whether it can.
+    fn jump(&mut self) -> bool;
+
     /// No fault is under way any more.
     fn heal(&self);
 

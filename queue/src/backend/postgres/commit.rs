@@ -7,6 +7,15 @@ use crate::lease::Fence;
 use crate::schema::Schema;
 use crate::sql::{Sql, bind};
 
+/// The row is locked, and only the COMMIT is missing: if that never comes, the server frees the row in seconds, for neither the
+/// sweep nor a worker that resolves a lost answer can do so. A test's transaction has no limit, and gets none.
+macro_rules! hurried {
+    () => {
+        "pg_catalog.set_config('idle_in_transaction_session_timeout',
+            CASE pg_catalog.current_setting('idle_in_transaction_session_timeout') WHEN '0' THEN '0' ELSE '5s' END, true)"
+    };
+}
+
 // The mark is asked for in the same statement: after a raw COMMIT in the closure, the completion would pass in a
 // transaction of its own, and the closure's writes would stand whatever becomes of it.
 const COMPLETE: &str = concat!(
@@ -20,7 +29,9 @@ const COMPLETE: &str = concat!(
     freed!(one: "4"),
     ", ",
     moved!(state: "'completed'", generation: "e.generation", reason: "NULL"),
-    " SELECT id FROM moved"
+    " SELECT id, ",
+    hurried!(),
+    " FROM moved"
 );
 
 // The clock is compared outside of the statement part that waits for the lock. In one WHERE with the fence it would be
@@ -42,7 +53,9 @@ const COMPLETE_STRICTLY: &str = concat!(
     freed!(one: "4"),
     ", ",
     moved!(state: "'completed'", generation: "e.generation", reason: "NULL"),
-    " SELECT id FROM moved"
+    " SELECT id, ",
+    hurried!(),
+    " FROM moved"
 );
 
 const IS_MARKED: &str =

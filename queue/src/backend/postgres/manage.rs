@@ -181,6 +181,7 @@ const PURGE: &str = "
     errors AS (DELETE FROM leasehold.job_errors WHERE job_id = ANY (ARRAY(SELECT id FROM old))),
     results AS (DELETE FROM leasehold.job_results WHERE job_id = ANY (ARRAY(SELECT id FROM old))),
     progress AS (DELETE FROM leasehold.job_progress WHERE job_id = ANY (ARRAY(SELECT id FROM old))),
+    steps AS (DELETE FROM leasehold.steps WHERE job_id = ANY (ARRAY(SELECT id FROM old))),
     waits AS (DELETE FROM leasehold.job_waits WHERE job_id = ANY (ARRAY(SELECT id FROM old))),
     freed AS (
         DELETE FROM leasehold.unique_keys WHERE key = ANY (ARRAY(

@@ -66,6 +66,11 @@ impl Migrate for PgConnection {
             up: include_str!("../../../migrations/postgres/0004_batches/up.sql"),
             down: include_str!("../../../migrations/postgres/0004_batches/down.sql"),
         },
+        Script {
+            name: "0005_steps",
+            up: include_str!("../../../migrations/postgres/0005_steps/up.sql"),
+            down: include_str!("../../../migrations/postgres/0005_steps/down.sql"),
+        },
     ];
 
     const LEDGER: &'static str = "leasehold.migrations";

@@ -21,6 +21,8 @@ pub struct NewJob {
     pub lease_ms: i64,
     /// `None`: the database makes a random one.
     pub idempotency_key: Option<String>,
+    /// For how many milliseconds that is remembered.
+    pub remember_ms: i64,
     pub unique_key: Option<String>,
     /// For how long it keeps that, and what becomes of it when another job has it.
     pub unique: Unique,

@@ -13,6 +13,9 @@ pub use admit::*;
 mod claim;
 pub use claim::*;
 
+mod selected;
+pub use selected::*;
+
 mod lease;
 pub use lease::*;
 
@@ -21,6 +24,9 @@ pub use commit::*;
 
 mod results;
 pub use results::*;
+
+mod steps;
+pub use steps::*;
 
 mod settle;
 pub use settle::*;

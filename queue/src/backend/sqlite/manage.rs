@@ -141,6 +141,8 @@ const PURGE_RESULTS: &str = "DELETE FROM leasehold_job_results WHERE job_id IN (
 
 const PURGE_PROGRESS: &str = "DELETE FROM leasehold_job_progress WHERE job_id IN (SELECT value FROM json_each($1))";
 
+const PURGE_STEPS: &str = "DELETE FROM leasehold_steps WHERE job_id IN (SELECT value FROM json_each($1))";
+
 const PURGE_WAITS: &str = "DELETE FROM leasehold_job_waits WHERE job_id IN (SELECT value FROM json_each($1))";
 
 const PURGE: &str = "DELETE FROM leasehold_finished_jobs WHERE id IN (SELECT value FROM json_each($1)) AND state = $2";
@@ -283,7 +285,7 @@ impl ManageStatements for SqliteConnection {
             let (last, count) = (seen.last().map(|row| (row.finished_at, row.job.id)), seen.len());
             let old: Vec<Moved> = seen.into_iter().filter(|row| !row.needed).map(|row| row.job).collect();
             let ids = json(&old.iter().map(|row| row.id).collect::<Vec<_>>())?;
-            for text in [PURGE_ERRORS, PURGE_RESULTS, PURGE_PROGRESS, PURGE_WAITS] {
+            for text in [PURGE_ERRORS, PURGE_RESULTS, PURGE_PROGRESS, PURGE_STEPS, PURGE_WAITS] {
                 Sql(schema.render(text), (bind::<Text, _>(&ids),)).execute(conn)?;
             }
             super::settle::delete_keys(conn, schema, &old, 0)?;

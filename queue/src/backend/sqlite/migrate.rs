@@ -61,6 +61,11 @@ impl Migrate for SqliteConnection {
             up: include_str!("../../../migrations/sqlite/0004_batches/up.sql"),
             down: include_str!("../../../migrations/sqlite/0004_batches/down.sql"),
         },
+        Script {
+            name: "0005_steps",
+            up: include_str!("../../../migrations/sqlite/0005_steps/up.sql"),
+            down: include_str!("../../../migrations/sqlite/0005_steps/down.sql"),
+        },
     ];
 
     const LEDGER: &'static str = "leasehold_migrations";

@@ -24,7 +24,9 @@ mod migrate;
 mod pause;
 mod results;
 mod rows;
+mod selected;
 mod settle;
+mod steps;
 mod sweep;
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use diesel::prelude::*;
 use diesel::result::QueryResult;
-use leasehold_tests::postgres::{Cluster, cluster_with};
+use leasehold_tests::postgres::{Cluster, cluster_with, cluster_with_clock};
 use leasehold_tests::proxy::{Fault, Proxy};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -18,6 +18,8 @@ pub(crate) struct Postgres {
     proxy: Proxy,
     /// Nobody goes round the proxy.
     all_through: bool,
+    /// How far the server's clock is from the machine's, in seconds, if it can be set.
+    clock: Option<i64>,
 }
 
 /// Part of a statement, and what may become of it on its way.
@@ -41,13 +43,16 @@ const LOST: [(&str, Fault); 12] = [
 
 impl Postgres {
     pub(crate) fn start(settings: &Settings) -> Self {
-        // A half-open connection's locks are freed by the server, and by nobody else.
-        let mut options = vec!["idle_in_transaction_session_timeout=3s"];
+        let mut options = Vec::new();
         if settings.lazy_commits {
             // The longer the writer of the log sleeps, the more a crash takes back.
             options.extend(["synchronous_commit=off", "wal_writer_delay=2s"]);
         }
-        let cluster = cluster_with(&options);
+        let cluster = if settings.clock {
+            cluster_with_clock(&options).expect("libfaketime is installed")
+        } else {
+            cluster_with(&options)
+        };
         let proxy = Proxy::start(&cluster.url());
         if settings.lazy_claims {
             // What the fence has to bear without it: the claim's making itself durable, taken out of its text.
@@ -57,6 +62,7 @@ impl Postgres {
             cluster,
             proxy,
             all_through: settings.lazy_claims,
+            clock: settings.clock.then_some(0),
         }
     }
 
@@ -134,6 +140,15 @@ impl Site for Postgres {
         let Ok(pid) = i32::try_from(pid) else { return false };
         // It may have ended by itself since.
         Pid::from_raw(pid).is_some_and(|pid| kill_process(pid, Signal::KILL).is_ok())
+    }
+
+    /// Far ahead, where all leases end at once; and back by less than a lease is taken for stuck, for one that was given
+    /// before a jump back lasts for so much longer.
+    fn jump(&mut self) -> bool {
+        let Some(clock) = &mut self.clock else { return false };
+        *clock += if fastrand::bool() { 3600 } else { -1 };
+        self.cluster.set_clock(*clock);
+        true
     }
 
     fn heal(&self) {

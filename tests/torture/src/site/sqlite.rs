@@ -73,6 +73,10 @@ impl Site for Sqlite {
         false
     }
 
+    fn jump(&mut self) -> bool {
+        false
+    }
+
     fn heal(&self) {}
 
     fn expired() -> &'static str {

@@ -72,6 +72,7 @@ fn new_job() -> NewJob {
         max_attempts: 3,
         lease_ms: 60_000,
         idempotency_key: None,
+        remember_ms: 60_000,
         unique_key: None,
         unique: crate::Unique::default(),
         expires_ms: None,
