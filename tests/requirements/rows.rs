@@ -211,21 +211,21 @@ conformance! {
     fn s4_10_waiting_for_a_row_drains_the_pool_and_a_claim_does_not(db: &mut Db) {
         type Issue = <Db as Issues>::Issue;
         issues(db, &[1]);
-        let pool = Pool::builder()
-            .max_size(4)
-            .connection_timeout(Duration::from_millis(300))
-            .build(ConnectionManager::<Connection>::new(db.url()))
-            .unwrap();
+        let pool = |patience| {
+            let pool = Pool::builder().max_size(4).connection_timeout(patience);
+            pool.build(ConnectionManager::<Connection>::new(db.url())).unwrap()
+        };
+        let (hasty, patient) = (pool(Duration::from_millis(300)), pool(SOON));
         let mut locker = Session::of(db);
         locker.run("BEGIN; SELECT FROM issue WHERE id = 1 FOR UPDATE");
         let naive = |pool: &Pool<ConnectionManager<Connection>>| pool.get().map(|mut conn| conn.batch_execute("SELECT * FROM issue WHERE id = 1 FOR UPDATE"));
         thread::scope(|scope| {
-            let stuck: Vec<_> = (0..4).map(|_| scope.spawn(|| naive(&pool))).collect();
+            let stuck: Vec<_> = (0..4).map(|_| scope.spawn(|| naive(&hasty))).collect();
             eventually(SOON, "four wait for the row", || {
                 db.integer("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 4
             });
             for _ in 0..2 {
-                assert!(naive(&pool).is_err(), "no connection is left");
+                assert!(naive(&hasty).is_err(), "no connection is left");
             }
             locker.run("ROLLBACK");
             for thread in stuck {
@@ -234,7 +234,7 @@ conformance! {
         });
         locker.run("BEGIN; SELECT FROM issue WHERE id = 1 FOR UPDATE");
         thread::scope(|scope| {
-            let ask = || texts(&claim_ids::<Issue, _>(&mut *pool.get().unwrap(), &[1]));
+            let ask = || texts(&claim_ids::<Issue, _>(&mut *patient.get().unwrap(), &[1]));
             let asked: Vec<_> = (0..6).map(|_| scope.spawn(ask)).collect();
             for thread in asked {
                 assert_eq!(thread.join().unwrap(), ["1 busy"]);
