@@ -37,5 +37,5 @@ macro_rules! examples {
 }
 
 examples! {
-    hello transactional_enqueue retries many_workers graceful_stop cron batch workflow unique limits steps selected
+    hello transactional_enqueue retries many_workers graceful_stop cron batch workflow unique limits steps selected outbox
 }

@@ -1,5 +1,8 @@
 //! What happens to jobs in this process: one log line, one count and one hook for each event.
 
+mod outbox;
+pub use outbox::EventInfo;
+
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -94,6 +97,12 @@ pub trait Hooks: Send + Sync + 'static {
     /// An expired lease was taken back; `state` is what the job is now: ready, discarded or cancelled. If it ended by that,
     /// `discarded` or `cancelled` is called next.
     fn swept(&self, job: &JobInfo<'_>, state: State) {}
+    /// An event of the outbox was delivered, and is deleted.
+    fn delivered(&self, event: &EventInfo<'_>) {}
+    /// A delivery failed; another one follows after the given time at the earliest.
+    fn delivery_failed(&self, event: &EventInfo<'_>, error: &str, after: Duration) {}
+    /// An event is not delivered any more: no attempt is left, or none would help. It is kept.
+    fn dead(&self, event: &EventInfo<'_>, error: &str) {}
     /// A schedule enqueued its job.
     #[cfg(feature = "schedules")]
     fn fired(&self, fire: &crate::schedule::FireInfo<'_>) {}
@@ -117,6 +126,12 @@ pub struct Counts {
     pub lost: u64,
     /// Released without using up an attempt: before a handler began, or because the database was away.
     pub released: u64,
+    /// Events of the outbox that were delivered.
+    pub delivered: u64,
+    /// Deliveries that failed and are followed by another.
+    pub delivery_failed: u64,
+    /// Events that are not delivered any more.
+    pub dead: u64,
 }
 
 impl Counts {
@@ -141,6 +156,9 @@ pub(crate) struct Reporter {
     cancelled: AtomicU64,
     lost: AtomicU64,
     released: AtomicU64,
+    delivered: AtomicU64,
+    delivery_failed: AtomicU64,
+    dead: AtomicU64,
 }
 
 impl Held {
@@ -173,6 +191,9 @@ impl Reporter {
             cancelled: read(&self.cancelled),
             lost: read(&self.lost),
             released: read(&self.released),
+            delivered: read(&self.delivered),
+            delivery_failed: read(&self.delivery_failed),
+            dead: read(&self.dead),
         }
     }
 

@@ -204,7 +204,7 @@ impl fmt::Debug for JobError {
 }
 
 /// An error with its sources, on one line.
-struct Chain<'a>(&'a (dyn StdError + 'static));
+pub(crate) struct Chain<'a>(pub(crate) &'a (dyn StdError + 'static));
 
 impl fmt::Display for Chain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

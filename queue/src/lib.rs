@@ -49,6 +49,7 @@
 //! | run many as one, or one after others | [`Batch`], [`batch`](mod@batch), [`Workflow`], [`WorkflowJob`] |
 //! | call other systems once | [`LeaseGuard::step`], [`LeaseGuard::idempotency_key`], [`inspect::steps`](fn@inspect::steps) |
 //! | get results and progress | [`LeaseGuard::commit_result`], [`LeaseGuard::progress`], [`inspect::result`](fn@inspect::result), [`inspect::wait_for`] |
+//! | tell others what has happened | [`outbox`](mod@outbox), [`Worker::relay`], [`inbox`] |
 //! | cancel, requeue, edit and purge by hand | [`manage`] |
 //! | own rows of a table of your own as jobs are owned | [`rows`] |
 //! | test it | [`testing`], [`assert_enqueued!`] |
@@ -197,6 +198,7 @@
 //! - `postgres-bundled`: the same with libpq compiled in, which speaks no TLS.
 //! - `schedules` (default): [`schedule`], with the rules of the time zones compiled in.
 //! - `progress`: [`Worker::progress_bar`].
+//! - `http`: [`outbox::HttpPost`](mod@outbox), which delivers events by a signed HTTP POST.
 //! - `metrics`: counters, histograms and gauges; see [`metrics`].
 //! - `signals`: [`Worker::stop_on_signals`] and [`Running::run_until_signalled`].
 
@@ -249,6 +251,10 @@ mod handler;
 pub use handler::{Handler, JobError, Outcome};
 
 mod registry;
+
+pub mod outbox;
+
+pub mod inbox;
 
 mod results;
 
@@ -311,6 +317,8 @@ mod guide {
     struct Limits;
     #[doc = include_str!("../../docs/guide/manage.md")]
     struct Manage;
+    #[doc = include_str!("../../docs/guide/outbox.md")]
+    struct Outbox;
     #[doc = include_str!("../../docs/guide/queues.md")]
     struct Queues;
     #[doc = include_str!("../../docs/guide/results.md")]

@@ -15,6 +15,11 @@
 //! | `leasehold_released_total` | counter | jobs given back before their handler began, or because the database was away |
 //! | `leasehold_lost_total` | counter | writes refused, because the job was not this process's any more |
 //! | `leasehold_durability_losses_total` | counter | those of them that prove a commit which the database forgot |
+//! | `leasehold_emitted_total` | counter, `topic` alone | outbox events written, those of a transaction that rolls back included |
+//! | `leasehold_delivered_total` | counter, `topic` alone | events delivered |
+//! | `leasehold_delivery_failed_total` | counter, `topic` alone | deliveries that failed and are followed by another |
+//! | `leasehold_dead_total` | counter, `topic` alone | events that are not delivered any more |
+//! | `leasehold_delivery_seconds` | histogram, `topic` alone | a delivery's run |
 //! | `leasehold_wait_seconds` | histogram | from a job's run time to its claim |
 //! | `leasehold_run_seconds` | histogram | a handler's run |
 //! | `leasehold_queue_depth` | gauge, `queue` alone | jobs that are due, every ten seconds; at most 10,000 of each kind and payload version are counted |
@@ -53,6 +58,18 @@ pub(crate) fn failed(job: &JobInfo<'_>, cause: &'static str) {
         "leasehold_failed_total", "queue" => job.queue.to_owned(), "kind" => job.kind.to_owned(), "cause" => cause
     )
     .increment(1);
+}
+
+/// One event of the outbox.
+pub(crate) fn count_event(name: &'static str, topic: &str) {
+    #[cfg(feature = "metrics")]
+    ::metrics::counter!(name, "topic" => topic.to_owned()).increment(1);
+}
+
+/// A delivery has returned, well or not.
+pub(crate) fn delivery(topic: &str, took: Duration) {
+    #[cfg(feature = "metrics")]
+    ::metrics::histogram!("leasehold_delivery_seconds", "topic" => topic.to_owned()).record(took);
 }
 
 /// A time in the life of a job.

@@ -59,7 +59,7 @@ pub enum RegistryError {
         version: u32,
     },
     /// Nothing is registered, so nothing would run.
-    #[error("no job type is registered: call `register::<J>()` before starting")]
+    #[error("no job type is registered, and no relay: call `register::<J>()` before starting")]
     Nothing,
 }
 
@@ -96,8 +96,9 @@ impl<C: Backend, A> Registry<C, A> {
         }
     }
 
-    pub(crate) fn check(&self) -> Result<(), RegistryError> {
-        match (self.mistakes.first(), self.kinds.is_empty()) {
+    /// `relays`: whether there is something else to do.
+    pub(crate) fn check(&self, relays: bool) -> Result<(), RegistryError> {
+        match (self.mistakes.first(), self.kinds.is_empty() && !relays) {
             (Some(mistake), _) => Err(mistake.clone()),
             (None, true) => Err(RegistryError::Nothing),
             (None, false) => Ok(()),
@@ -216,7 +217,7 @@ fn undecodable(version: u32, error: &serde_json::Error) -> JobError {
     JobError::discard(format!("the payload of version {version} cannot be decoded: {error}"))
 }
 
-fn panic_text(panic: &(dyn Any + Send)) -> String {
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
     panic
         .downcast_ref::<&str>()
         .map(|text| (*text).to_owned())

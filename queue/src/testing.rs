@@ -112,7 +112,7 @@ impl<C: Backend, A> Runner<C, A> {
     }
 
     fn run_next(&self, conn: &mut C, reporter: &Reporter) -> Result<bool, RunnerError> {
-        self.registry.check()?;
+        self.registry.check(false)?;
         let serves = self.registry.serves(&self.queues);
         conn.promote(&self.schema, &serves, 1000)?;
         admit_all(conn, &self.schema, &self.registry.limits())?;

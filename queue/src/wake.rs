@@ -17,13 +17,17 @@ const EXPECT_FOR: Duration = Duration::from_millis(200);
 struct Local {
     claimers: Vec<Sender<()>>,
     heartbeats: Vec<Sender<()>>,
+    relays: Vec<Sender<()>>,
     expected_until: Option<Instant>,
+    event_expected_until: Option<Instant>,
 }
 
 static LOCAL: Mutex<Local> = Mutex::new(Local {
     claimers: Vec::new(),
     heartbeats: Vec::new(),
+    relays: Vec::new(),
     expected_until: None,
+    event_expected_until: None,
 });
 
 fn local() -> std::sync::MutexGuard<'static, Local> {
@@ -36,6 +40,27 @@ pub(crate) fn register(claimer: Sender<()>, heartbeat: Sender<()>) {
     let mut local = local();
     local.claimers.push(claimer);
     local.heartbeats.push(heartbeat);
+}
+
+/// Adds the channel of a relay's thread, of capacity one.
+pub(crate) fn register_relay(relay: Sender<()>) {
+    local().relays.push(relay);
+}
+
+/// Something was emitted and committed.
+pub(crate) fn wake_relays() {
+    local().relays.retain(is_told);
+}
+
+/// Something was emitted and its commit is to come.
+pub(crate) fn expect_relays() {
+    local().event_expected_until = Some(Instant::now() + EXPECT_FOR);
+    wake_relays();
+}
+
+/// Whether the commit of an event is to be expected any moment.
+pub(crate) fn is_event_expected() -> bool {
+    local().event_expected_until.is_some_and(|until| Instant::now() < until)
 }
 
 /// Something was enqueued and committed.

@@ -26,7 +26,9 @@ mod schema_names;
 mod values_that_panic;
 mod writes_in_a_read;
 
+mod deadly_jobs;
 mod killed_processes;
+mod killed_relays;
 #[cfg(feature = "postgres")]
 mod locked_rows;
 #[cfg(feature = "postgres")]

@@ -10,5 +10,6 @@ mod support;
 mod batches;
 mod cancel;
 mod limits;
+mod relays;
 mod schedules;
 mod unique;

@@ -37,7 +37,7 @@ mod postgres {
         let cluster = cluster_with(&FORGETFUL);
         let mut setup = session(&cluster);
         leasehold::migrate(&mut setup.conn).unwrap();
-        setup.run("CREATE TABLE business (writer text NOT NULL); CREATE TABLE outbox (event text NOT NULL)");
+        setup.run("CREATE TABLE business (writer text NOT NULL)");
         durable(&mut setup);
         cluster
     }

@@ -12,11 +12,11 @@ use uuid::Uuid;
 
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 
-/// The tables, two of the business's, and a connection of the queue's own.
+/// The tables, one of the business's, and a connection of the queue's own.
 pub(crate) fn migrated<Db: TestDb>(db: &mut Db) -> Db::Connection {
     let conn = control(db);
     leasehold::migrate(&mut db.connect()).unwrap();
-    db.sql("CREATE TABLE business (writer text NOT NULL); CREATE TABLE outbox (event text NOT NULL)");
+    db.sql("CREATE TABLE business (writer text NOT NULL)");
     conn
 }
 

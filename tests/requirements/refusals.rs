@@ -139,7 +139,7 @@ conformance! {
     fn s0_23_a_refused_commit_leaves_neither_the_business_row_nor_the_outbox_row(db: &mut Db) {
         let mut conn = migrated(db);
         enqueue(&mut conn, 1);
-        let rows = "SELECT (SELECT count(*) FROM business) + 10 * (SELECT count(*) FROM outbox)";
+        let rows = "SELECT (SELECT count(*) FROM business) + 10 * (SELECT count(*) FROM leasehold.outbox_events)";
         commit_in_worker::<Connection>(db.url(), How::default(), |b, id| {
             take_over(b, id);
         }).unwrap_err();

@@ -48,6 +48,14 @@ fn words(code: &str) -> impl Iterator<Item = &str> {
         .filter(|word| !word.is_empty())
 }
 
+/// The tables whose rows somebody can own.
+const TABLES: [&str; 4] = [
+    "leasehold.jobs",
+    "leasehold_jobs",
+    "leasehold.outbox_events",
+    "leasehold_outbox_events",
+];
+
 /// The text of each constant and macro of a file, by its name; a call of one of `macros` stands for the macro's text.
 fn statements(source: &str, macros: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let mut statements = BTreeMap::<String, String>::new();
@@ -128,9 +136,9 @@ fn own_part(write: &str) -> String {
         .map_or_else(String::new, |(_, condition)| condition.to_owned())
 }
 
-/// What of the fence a condition does not name.
+/// What of the fence a condition does not name. Jobs are `j` in the statements, events `e`.
 pub(crate) fn missing(condition: &str) -> Vec<&'static str> {
-    let bare = condition.replace("j.", "");
+    let bare = format!(" {condition}").replace("j.", "").replace(" e.", " ");
     let tuple = bare.contains("(id, generation, lease_token) IN");
     let names = |column: &str| tuple || format!(" {bare}").contains(&format!(" {column} = "));
     let mut missing: Vec<_> = ["id", "generation", "lease_token"]
@@ -168,9 +176,9 @@ fn rust_files(directory: &Path, below: &str, found: &mut BTreeMap<String, String
     }
 }
 
-/// Every write of a job's row in the library: file, constant, condition.
+/// Every write of a job's or an event's row in the library: file, constant, condition.
 pub(crate) fn all_writes() -> Vec<(String, String, String)> {
-    writes_of(&["leasehold.jobs", "leasehold_jobs"])
+    writes_of(&TABLES)
 }
 
 /// Every write of an application's row that is owned: file, constant, condition.

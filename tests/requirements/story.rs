@@ -2,8 +2,9 @@
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use leasehold::__private::ConnectionSettings;
+use leasehold::outbox::{self, Event};
 use leasehold::testing::Runner;
-use leasehold::{Backend, Handler, Job, JobError, LeaseGuard, Outcome, Refusal, Worker};
+use leasehold::{Backend, Handler, Job, JobError, LeaseGuard, Outcome, Refusal, Schema, Worker};
 use leasehold_tests::{TestDb, eventually};
 use serde::{Deserialize, Serialize};
 
@@ -54,7 +55,7 @@ impl<C: Backend> Handler<C, Story<C>> for Told {
         let lease = if story.how.strict { lease.strict() } else { lease };
         let ended = lease.commit(|tx| {
             tx.batch_execute("INSERT INTO business VALUES ('handler')")?;
-            tx.batch_execute("INSERT INTO outbox VALUES ('done')")?;
+            outbox::emit(tx, &Schema::default(), &Event::new("done", "done"))?;
             Ok(())
         });
         let told = ended.as_ref().map(|_| ()).map_err(verdict);

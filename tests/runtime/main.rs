@@ -16,6 +16,8 @@ mod pause;
 mod pool;
 mod prefetch;
 mod queues;
+mod relay;
+mod relay_http;
 mod retention;
 mod retries;
 mod schedules;

@@ -157,6 +157,29 @@ pub struct Work {
     pub n: i64,
 }
 
+/// How a handler takes its whole process along.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, PartialEq, Eq)]
+pub enum Death {
+    /// `abort`.
+    Abort,
+    /// A panic while another one unwinds.
+    DoublePanic,
+    /// A recursion without end.
+    StackOverflow,
+    /// More memory than there is.
+    OutOfMemory,
+    /// `exit(0)`, which looks like success.
+    Exit,
+}
+
+/// Ends its process at every attempt.
+#[derive(Debug, Clone, Serialize, Deserialize, Job)]
+#[job(kind = "deadly", max_attempts = 2, backoff = "fixed(20ms)", lease = "1s")]
+pub struct Deadly {
+    /// In this way.
+    pub death: Death,
+}
+
 impl Step {
     /// Waits for the test's word, and commits.
     pub fn waiting(n: i64) -> Self {
@@ -306,6 +329,37 @@ fn tell_end(app: &App, n: i64, attempt: u32, outcome: &Outcome<'_>) {
 impl<C: Effects> Handler<C, App> for Hasty {
     fn run<'j>(self, lease: LeaseGuard<'j, C>, app: &App) -> Outcome<'j> {
         self.step.run(lease, app)
+    }
+}
+
+impl<C: Effects, A> Handler<C, A> for Deadly {
+    fn run<'j>(self, _: LeaseGuard<'j, C>, _: &A) -> Outcome<'j> {
+        self.death.strike()
+    }
+}
+
+impl Death {
+    fn strike(self) -> ! {
+        struct PanicsAgain;
+        impl Drop for PanicsAgain {
+            fn drop(&mut self) {
+                panic!("while the first one unwinds");
+            }
+        }
+        #[expect(unconditional_recursion, reason = "until the stack is used up")]
+        fn recurse(depth: u64) -> u64 {
+            std::hint::black_box([depth; 64])[0] + recurse(depth + 1)
+        }
+        match self {
+            Self::Abort => std::process::abort(),
+            Self::DoublePanic => {
+                let _again = PanicsAgain;
+                panic!("the first one");
+            }
+            Self::StackOverflow => std::process::exit(i32::from(recurse(0) == 0)),
+            Self::OutOfMemory => std::alloc::handle_alloc_error(std::alloc::Layout::new::<[u8; 4096]>()),
+            Self::Exit => std::process::exit(0),
+        }
     }
 }
 

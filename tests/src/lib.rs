@@ -6,6 +6,7 @@
 //! - [`jobs`] are job types whose handlers a test directs; [`WorkerProcess`] runs them in a process that may be killed.
 //! - [`issues`] is an application's own table, whose rows are owned.
 //! - `proxy` stands between a worker and PostgreSQL and loses what it is told to.
+//! - [`Receiver`] is an HTTP server that relays deliver to.
 //! - [`eventually`] waits for a condition, [`capture_log`] keeps log records for assertions.
 
 // Nothing here is published, and a helper that fails must fail the test that called it.
@@ -38,6 +39,9 @@ pub use process::WorkerProcess;
 
 #[cfg(feature = "postgres")]
 pub mod proxy;
+
+mod receiver;
+pub use receiver::{Answer, Receiver, Request};
 
 mod captured_log;
 pub use captured_log::{CapturedLog, Record, capture_log};

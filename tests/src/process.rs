@@ -17,7 +17,8 @@ pub struct WorkerProcess {
 }
 
 impl WorkerProcess {
-    /// Starts `program` (a test has its path in `CARGO_BIN_EXE_leasehold-test-worker`) in the mode `drain` or `serve`.
+    /// Starts `program` (a test has its path in `CARGO_BIN_EXE_leasehold-test-worker`) in the mode `drain`, `serve` or
+    /// `relay=` with a URL.
     pub fn start(program: &str, mode: &str, url: &str) -> Self {
         let mut child = Command::new(program)
             .args([mode, url])
@@ -106,6 +107,11 @@ impl WorkerProcess {
             status.is_some()
         });
         status.expect("it was waited for")
+    }
+
+    /// Whether it has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("a child can be waited for").is_some()
     }
 
     /// Kills it, as the kernel does when memory runs out.

@@ -52,6 +52,9 @@ pub trait Backend:
     + PauseStatements
     + ScheduleStatements
     + FireStatements
+    + OutboxStatements
+    + RelayStatements
+    + InboxStatements
     + WorkerStatements
     + InspectStatements
     + ManageStatements

@@ -21,7 +21,8 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// How long finished jobs are kept; workers remove them afterwards, a thousand in a statement.
 ///
 /// By default completed and cancelled jobs are kept for a week, and discarded ones for 90 days. An hour is the least: a
-/// worker whose answer from the database was lost looks for the job there.
+/// worker whose answer from the database was lost looks for the job there. What consumers have accepted is remembered for
+/// 30 days.
 ///
 /// ```
 /// use std::time::Duration;
@@ -35,6 +36,7 @@ pub struct Retention {
     completed: Option<Duration>,
     cancelled: Option<Duration>,
     discarded: Option<Duration>,
+    inbox: Option<Duration>,
 }
 
 impl Default for Retention {
@@ -43,6 +45,7 @@ impl Default for Retention {
             completed: Some(7 * DAY),
             cancelled: Some(7 * DAY),
             discarded: Some(90 * DAY),
+            inbox: Some(30 * DAY),
         }
     }
 }
@@ -55,7 +58,17 @@ impl Retention {
             completed: None,
             cancelled: None,
             discarded: None,
+            inbox: None,
         }
+    }
+
+    /// Remembers for so long which events an [inbox](crate::inbox) has accepted, an hour at the least. Choose it longer than an
+    /// event can be on its way: the attempts that it has, with the waits between them, and the time until somebody
+    /// [redelivers](crate::outbox::redeliver) a dead one.
+    #[must_use]
+    pub fn inbox(mut self, keep: Duration) -> Self {
+        self.inbox = Some(keep);
+        self
     }
 
     /// Keeps completed jobs for so long after their end.
@@ -94,6 +107,10 @@ impl Retention {
             (State::Discarded, self.discarded),
         ]
         .map(|(state, keep)| (state, keep.map(|keep| keep.max(LEAST))))
+    }
+
+    pub(crate) fn inbox_limit(&self) -> Option<Duration> {
+        self.inbox.map(|keep| keep.max(LEAST))
     }
 }
 

@@ -74,13 +74,14 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Whether nothing was discarded and the end was reached. Lost leases are no failure: their jobs ran again.
+    /// Whether nothing was discarded, no event is dead, and the end was reached. Lost leases are no failure: their jobs ran
+    /// again.
     #[must_use]
     pub fn is_success(&self) -> bool {
-        self.counts.discarded == 0 && !self.interrupted
+        self.counts.discarded == 0 && self.counts.dead == 0 && !self.interrupted
     }
 
-    /// Success, 1 when jobs were discarded, or 130 when a signal ended it.
+    /// Success, 1 when jobs were discarded or events are dead, or 130 when a signal ended it.
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {
         match self {
@@ -114,7 +115,7 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
     }
 
     /// Runs until what the worker serves is empty, then stops: no job is ready, none runs in any process, and none comes
-    /// due within [`Worker::patience`]. Paused jobs are not waited for, and jobs that
+    /// due within [`Worker::patience`]; the same holds for the events of its relays. Paused jobs are not waited for, and jobs that
     /// wait for a limit or for others no longer than the patience once nothing else is left.
     ///
     /// # Errors
@@ -173,7 +174,9 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
             let is_idle = held == 0 && running.leases_held() == 0 && running.shared.follow_ups.is_idle();
             if is_news && is_idle && is_empty(&waiting, patience) {
                 let is_over = waiting.blocked == 0 || is_hopeless(&mut blocked_since, room_in, patience);
-                if is_over && nothing_follows(&running.shared, patience) {
+                // What is delivered may enqueue jobs, and jobs may emit events: the one is looked at on both sides of the other.
+                let relays_idle = || super::relay::is_idle(&running.shared, patience);
+                if is_over && relays_idle() && nothing_follows(&running.shared, patience) && relays_idle() {
                     break false;
                 }
             } else if is_news {

@@ -15,8 +15,10 @@ use super::checker::FollowUps;
 use super::control::{Control, masked};
 use super::lanes::Lane;
 use super::leases::Leases;
+use super::relay::{self, Topic};
 use super::running::Running;
 use super::selected::Choosing;
+use super::turns::InTurn;
 use super::{Locked, Shared, Stop};
 use crate::backend::{Backend, ConnectionSettings, ServerError, WorkerRow};
 use crate::events::{Hooks, Reporter};
@@ -68,6 +70,7 @@ pub struct Worker<C: Backend, A> {
     pub(super) retention: Retention,
     pub(super) hooks: Option<Box<dyn Hooks>>,
     pub(super) allow_unsafe_server: bool,
+    pub(super) relays: Vec<Topic>,
     pub(super) batch: bool,
     pub(super) patience: Duration,
     pub(super) progress: Vec<ProgressFn>,
@@ -94,6 +97,12 @@ pub enum StartError {
         "nothing is served from the queue `{0}`, which was given threads: name it in `queues`, or correct its name"
     )]
     NotServed(String),
+    /// A topic's name cannot be used.
+    #[error("the topic: {0}")]
+    Topic(#[source] NameError),
+    /// [`Worker::relay`] names a topic twice: an event would go to one of the two.
+    #[error("the topic `{0}` has two relays: deliver to both from one, or give the second a topic of its own")]
+    RelayTwice(String),
     /// No connection to the database: the error's text, without the password that the URL may hold.
     #[error("cannot connect to the database: {0}")]
     Connect(String),
@@ -140,6 +149,7 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
             retention: Retention::default(),
             hooks: None,
             allow_unsafe_server: false,
+            relays: Vec::new(),
             batch: false,
             patience: Duration::from_secs(60),
             progress: Vec::new(),
@@ -304,7 +314,8 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
     ///
     /// [`StartError`]; nothing runs then.
     pub fn start(self) -> Result<Running<C, A>, StartError> {
-        self.registry.check()?;
+        self.registry.check(!self.relays.is_empty())?;
+        relay::check(&self.relays)?;
         for queue in &self.queues {
             name::check(queue, 128)?;
         }
@@ -348,7 +359,7 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
                 threads: i32::try_from(self.threads).unwrap_or(i32::MAX),
                 queues,
             },
-            beats: Locked::new(Control::new("heartbeat", &self.url, &self.settings)),
+            beats: InTurn::new(Control::new("heartbeat", &self.url, &self.settings)),
             choosing: Choosing::new(&self.url, &self.settings),
             reporter: Reporter::new(self.hooks),
             url: self.url,
@@ -368,6 +379,7 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
             poll: self.poll,
             sweep_every: self.sweep_every,
             retention: self.retention,
+            relays: self.relays,
             batch: self.batch,
             leases: Leases::new(),
             follow_ups: FollowUps::new(),

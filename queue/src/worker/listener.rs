@@ -25,7 +25,7 @@ use crate::schema::Schema;
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
-/// Tells whenever something was enqueued or cancelled in `schema`, until the other end of `stop` is closed.
+/// Tells whenever something was enqueued, cancelled or emitted in `schema`, until the other end of `stop` is closed.
 ///
 /// `conninfo` is a URL or `key=value` pairs, with time limits on silence; it is never logged.
 pub fn listen(conninfo: &str, schema: &Schema, wakes: &Wakes, stop: &PipeReader) {
@@ -48,6 +48,7 @@ pub fn listen(conninfo: &str, schema: &Schema, wakes: &Wakes, stop: &PipeReader)
             let mut heard = Heard {
                 enqueued: true,
                 cancelled: true,
+                emitted: true,
             };
             loop {
                 if heard.enqueued {
@@ -55,6 +56,9 @@ pub fn listen(conninfo: &str, schema: &Schema, wakes: &Wakes, stop: &PipeReader)
                 }
                 if heard.cancelled {
                     let _ = wakes.cancelled.try_send(());
+                }
+                if heard.emitted {
+                    crate::wake::wake_relays();
                 }
                 match listener.wait(stop)? {
                     Some(more) => heard = more,
@@ -97,6 +101,7 @@ fn is_stopped_within(stop: &PipeReader, time: Duration) -> bool {
 struct Heard {
     enqueued: bool,
     cancelled: bool,
+    emitted: bool,
 }
 
 /// Why nothing can be heard.
@@ -113,11 +118,12 @@ enum ListenError {
     Poll(#[from] Errno),
 }
 
-/// A connection that listens on two channels.
+/// A connection that listens on three channels.
 struct Listener {
     conn: NonNull<pq_sys::PGconn>,
     enqueued: String,
     cancelled: String,
+    emitted: String,
 }
 
 impl Listener {
@@ -133,6 +139,7 @@ impl Listener {
             conn: NonNull::new(conn).ok_or(ListenError::Memory)?,
             enqueued: schema.to_owned(),
             cancelled: format!("{schema}_cancel"),
+            emitted: format!("{schema}_outbox"),
         };
         // SAFETY: `conn` is an open connection of ours. The function is called with whatever pointer is given: null.
         unsafe { pq_sys::PQsetNoticeProcessor(listener.conn.as_ptr(), Some(ignore), ptr::null_mut()) };
@@ -141,7 +148,9 @@ impl Listener {
             return Err(listener.error());
         }
         // Quoted, because a schema may have the name of a keyword. It has no quotes in it, see `Schema::named`.
-        listener.execute(&format!("LISTEN \"{schema}\"; LISTEN \"{schema}_cancel\""))?;
+        listener.execute(&format!(
+            "LISTEN \"{schema}\"; LISTEN \"{schema}_cancel\"; LISTEN \"{schema}_outbox\""
+        ))?;
         Ok(listener)
     }
 
@@ -150,7 +159,7 @@ impl Listener {
         loop {
             // First, because the answer to LISTEN may have brought some along.
             let heard = self.take_notifications();
-            if heard.enqueued || heard.cancelled {
+            if heard.enqueued || heard.cancelled || heard.emitted {
                 return Ok(Some(heard));
             }
             // SAFETY: `conn` is an open connection of ours. Asked each time; it is -1 once the connection is closed.
@@ -188,6 +197,7 @@ impl Listener {
             let channel = unsafe { CStr::from_ptr(notification.as_ref().relname) };
             heard.enqueued |= channel.to_bytes() == self.enqueued.as_bytes();
             heard.cancelled |= channel.to_bytes() == self.cancelled.as_bytes();
+            heard.emitted |= channel.to_bytes() == self.emitted.as_bytes();
             // SAFETY: it came from libpq, is freed once, and is not used afterwards; its texts belong to it.
             unsafe { pq_sys::PQfreemem(notification.as_ptr().cast()) };
         }

@@ -9,6 +9,7 @@
 //! | heartbeat | renews leases, fences handlers past their timeout | its own, shared with maintenance |
 //! | maintenance | sweeps expired leases, fires schedules | shared with the heartbeat |
 //! | checker | finishes batches, lets go jobs that waited for others | shared with the heartbeat |
+//! | relays, as many as asked for | deliver events of the outbox | shared with the heartbeat, and none during a delivery |
 //! | listener (PostgreSQL) | wakes the claimer | its own |
 //!
 //! [`Worker::unbatched`] does without claimer and settler: there each worker thread has a connection for both.
@@ -50,7 +51,9 @@ mod maintenance;
 #[cfg(feature = "progress")]
 mod progress;
 
+mod relay;
 mod retention;
+
 mod running;
 pub use running::{Running, ShutdownReport};
 
@@ -64,6 +67,7 @@ pub mod selected;
 mod settler;
 mod source;
 mod threads;
+mod turns;
 mod unbatched;
 
 use admitter::Admitter;
@@ -72,7 +76,9 @@ pub(crate) use control::Control;
 use executor::Ends;
 use lanes::Lane;
 use leases::Leases;
+use relay::Topic;
 use selected::Choosing;
+use turns::InTurn;
 
 /// What the threads of one worker share.
 pub(crate) struct Shared<C: Backend, A> {
@@ -95,6 +101,7 @@ pub(crate) struct Shared<C: Backend, A> {
     poll: Duration,
     sweep_every: Duration,
     retention: Retention,
+    relays: Vec<Topic>,
     /// Whether somebody waits for the queue to be empty: then the claimer looks after every settlement.
     batch: bool,
     reporter: Reporter,
@@ -106,8 +113,8 @@ pub(crate) struct Shared<C: Backend, A> {
     selected_only: bool,
     /// Claimed jobs that no handler began before the worker stopped.
     unbegun: Locked<Vec<Arc<Held>>>,
-    /// The connection of the heartbeat and of maintenance.
-    beats: Locked<Control<C>>,
+    /// The connection of the heartbeat, of maintenance and of relays.
+    beats: InTurn<Control<C>>,
     /// Handlers that run past their timeout and whose thread was replaced.
     stuck: AtomicUsize,
     /// Worker threads that have not ended, stuck ones included.

@@ -1,4 +1,4 @@
-//! Retention: finished jobs are removed after the time of their state, a chunk at a time.
+//! Retention: finished jobs are removed after the time of their state, and inboxes forget, a chunk at a time.
 
 use std::time::{Duration, Instant};
 
@@ -38,6 +38,12 @@ impl Purges {
             if let Some(keep) = keep {
                 more |= purge(shared, state, keep, after);
             }
+        }
+        if let Some(keep) = shared.retention.inbox_limit() {
+            let purged = briefly(shared, |conn| {
+                conn.purge_inbox(&shared.schema, millis(keep), crate::inbox::CHUNK)
+            });
+            more |= purged.is_ok_and(|purged| i64::try_from(purged) == Ok(crate::inbox::CHUNK));
         }
         self.at = Instant::now() + if more { Duration::ZERO } else { spread(EVERY) };
     }

@@ -103,6 +103,7 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
         shared.stop.stop();
         log::info!("stopping worker={}: nothing more is claimed", shared.worker.id);
         shared.wake();
+        super::relay::give_back(shared, &threads.relays);
         let deadline = Instant::now().checked_add(patience);
         // It may wait for a database that is away; what it claims after this wait is left to the lease.
         join_until(
@@ -126,6 +127,7 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
         }
         let abandoned = if done { 0 } else { self.abandon() };
         shared.choosing.settle_no_more();
+        super::relay::stop(threads.relays, deadline, &self.at_once);
         // The heartbeat ends last: before it, peers could take over what still runs here.
         drop(threads.heartbeat_stop);
         join_within(threads.heartbeat, LAST_WORDS);
@@ -238,7 +240,7 @@ fn join_within(thread: JoinHandle<()>, limit: Duration) {
     join_until(thread, Some(Instant::now() + limit), || false);
 }
 
-fn join_until(thread: JoinHandle<()>, deadline: Option<Instant>, give_up: impl Fn() -> bool) {
+pub(super) fn join_until(thread: JoinHandle<()>, deadline: Option<Instant>, give_up: impl Fn() -> bool) {
     while !thread.is_finished() && deadline.is_none_or(|deadline| Instant::now() < deadline) && !give_up() {
         std::thread::sleep(Duration::from_millis(2));
     }

@@ -9,6 +9,7 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use super::claimer::Claimer;
 use super::control::Control;
 use super::executor::Ends;
+use super::relay::{self, RelayThread};
 use super::{Shared, checker, heartbeat, maintenance, settler, spawn_executor};
 use crate::backend::{Backend, Listening, Wakes};
 
@@ -19,6 +20,7 @@ pub(super) struct Threads {
     pub(super) settler: JoinHandle<()>,
     pub(super) heartbeat: JoinHandle<()>,
     pub(super) heartbeat_stop: Sender<()>,
+    pub(super) relays: Vec<RelayThread>,
     pub(super) listener: Option<Listening>,
 }
 
@@ -61,6 +63,7 @@ impl Threads {
             cancelled: shared.cancels.0.clone(),
         };
         let listener = C::listen(&shared.url, &shared.settings, &shared.schema, told)?;
+        let relays = relay::start(shared)?;
         for _ in 0..shared.threads {
             spawn_executor(shared, ends.clone());
         }
@@ -71,12 +74,13 @@ impl Threads {
             settler,
             heartbeat,
             heartbeat_stop,
+            relays,
             listener,
         })
     }
 }
 
-fn spawn<C: Backend, A: Send + Sync + 'static>(
+pub(super) fn spawn<C: Backend, A: Send + Sync + 'static>(
     name: &str,
     shared: &Arc<Shared<C, A>>,
     work: impl FnOnce(&Arc<Shared<C, A>>) + Send + 'static,

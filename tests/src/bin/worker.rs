@@ -3,6 +3,7 @@
 //! ```text
 //! leasehold-test-worker drain URL      until the queue is empty, or until signals end it
 //! leasehold-test-worker serve URL      until signals end it
+//! leasehold-test-worker relay=TO URL   delivers the topic `t` by HTTP to TO, until it is killed
 //! ```
 //!
 //! It prints `begun N ATTEMPT` for each `Step` or effect of a `Charge`, which goes on when it reads the line `go N`, and `ended N committed` or
@@ -28,8 +29,9 @@ mod with_features {
     use std::process::ExitCode;
     use std::time::Duration;
 
-    use leasehold::{StartError, Worker};
-    use leasehold_tests::jobs::{App, Begun, Charge, Effects, HOUR, Note, Remote, Step, Work, app};
+    use leasehold::outbox::{HttpPost, Relay};
+    use leasehold::{Backoff, StartError, Worker};
+    use leasehold_tests::jobs::{App, Begun, Charge, Deadly, Effects, HOUR, Note, Remote, Step, Work, app};
 
     pub(super) fn main() -> ExitCode {
         env_logger::Builder::new()
@@ -38,7 +40,7 @@ mod with_features {
             .init();
         let arguments: Vec<String> = std::env::args().skip(1).collect();
         let [mode, url] = arguments.as_slice() else {
-            eprintln!("usage: leasehold-test-worker (drain | serve) URL");
+            eprintln!("usage: leasehold-test-worker (drain | serve | relay=TO) URL");
             return ExitCode::from(2);
         };
         let ran = match url.starts_with("postgres") {
@@ -56,6 +58,9 @@ mod with_features {
     }
 
     fn run<C: Effects>(mode: &str, url: &str) -> Result<ExitCode, StartError> {
+        if let Some(to) = mode.strip_prefix("relay=") {
+            return relay::<C>(to, url);
+        }
         let (app, remote) = app();
         direct(remote);
         let worker = Worker::<C, App>::new(url, app)
@@ -66,6 +71,7 @@ mod with_features {
             .register::<Step>()
             .register::<Note>()
             .register::<Work>()
+            .register::<Deadly>()
             .register::<Charge>();
         if mode == "drain" {
             return Ok(worker.run_until_empty()?.exit_code());
@@ -73,6 +79,25 @@ mod with_features {
         let report = worker.start()?.run_until_signalled(HOUR)?;
         println!("stopped {} {} {}", report.completed, report.released, report.abandoned);
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// With a short lease, so that what a killed process had claimed is soon taken over.
+    fn relay<C: Effects>(to: &str, url: &str) -> Result<ExitCode, StartError> {
+        let post = HttpPost::to(to).expect("the test's own URL");
+        let relay = Relay::new(post)
+            .lease(Duration::from_secs(1))
+            .backoff(Backoff::fixed(Duration::from_millis(20)))
+            .batch(20)
+            .threads(2);
+        let _running = Worker::<C, ()>::new(url, ())
+            .poll_interval(Duration::from_millis(50))
+            .sweep_interval(Duration::from_millis(100))
+            .relay_with("t", relay)
+            .start()?;
+        println!("relaying");
+        // The test keeps its end open for as long as it wants the process to go on.
+        let _ = std::io::stdin().lock().lines().map_while(Result::ok).count();
+        Ok(ExitCode::from(3))
     }
 
     /// Tells what handlers do, and lets them go on as it is told.

@@ -71,6 +71,11 @@ impl Migrate for PgConnection {
             up: include_str!("../../../migrations/postgres/0005_steps/up.sql"),
             down: include_str!("../../../migrations/postgres/0005_steps/down.sql"),
         },
+        Script {
+            name: "0006_outbox",
+            up: include_str!("../../../migrations/postgres/0006_outbox/up.sql"),
+            down: include_str!("../../../migrations/postgres/0006_outbox/down.sql"),
+        },
     ];
 
     const LEDGER: &'static str = "leasehold.migrations";

@@ -27,13 +27,16 @@ mod conninfo;
 mod enqueue;
 mod expiry;
 mod fire;
+mod inbox;
 #[macro_use]
 mod inspect;
 mod keys;
 mod lease;
 mod manage;
 mod migrate;
+mod outbox;
 mod pause;
+mod relay;
 mod results;
 mod rows;
 mod selected;

@@ -146,3 +146,27 @@ macro_rules! counted {
         )
     };
 }
+
+/// As [`locked`], of the outbox's events.
+macro_rules! locked_events {
+    () => {
+        "locked AS MATERIALIZED (
+            SELECT mine.id, mine.generation, mine.lease_token
+            FROM (SELECT * FROM unnest($1, $2, $3) AS given (id, generation, lease_token) ORDER BY id) AS asked
+            CROSS JOIN LATERAL (
+                SELECT e.id, e.generation, e.lease_token FROM leasehold.outbox_events AS e
+                WHERE e.id = asked.id AND e.generation = asked.generation AND e.lease_token = asked.lease_token
+                  AND e.state = 'running'
+                FOR NO KEY UPDATE
+            ) AS mine
+        )"
+    };
+}
+
+/// As [`under_the_fence`], of the outbox's events.
+macro_rules! event_under_the_fence {
+    () => {
+        "e.id = ANY (ARRAY(SELECT id FROM locked))
+         AND e.id = l.id AND e.generation = l.generation AND e.lease_token = l.lease_token AND e.state = 'running'"
+    };
+}

@@ -51,6 +51,15 @@ pub use schedule::*;
 mod fire;
 pub use fire::*;
 
+mod outbox;
+pub use outbox::*;
+
+mod relay;
+pub use relay::*;
+
+mod inbox;
+pub use inbox::*;
+
 mod workers;
 pub use workers::*;
 

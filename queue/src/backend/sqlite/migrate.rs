@@ -66,6 +66,11 @@ impl Migrate for SqliteConnection {
             up: include_str!("../../../migrations/sqlite/0005_steps/up.sql"),
             down: include_str!("../../../migrations/sqlite/0005_steps/down.sql"),
         },
+        Script {
+            name: "0006_outbox",
+            up: include_str!("../../../migrations/sqlite/0006_outbox/up.sql"),
+            down: include_str!("../../../migrations/sqlite/0006_outbox/down.sql"),
+        },
     ];
 
     const LEDGER: &'static str = "leasehold_migrations";

@@ -15,13 +15,16 @@ mod connect;
 mod enqueue;
 mod expiry;
 mod fire;
+mod inbox;
 #[macro_use]
 mod inspect;
 mod keys;
 mod lease;
 mod manage;
 mod migrate;
+mod outbox;
 mod pause;
+mod relay;
 mod results;
 mod rows;
 mod selected;

@@ -1,0 +1,2 @@
+DROP TABLE leasehold.inbox_events;
+DROP TABLE leasehold.outbox_events;
