@@ -6,7 +6,6 @@
 //! every error means "not committed"; at the COMMIT it means "unknown", until the row was read again *under its lock*
 //! (a plain read may find the state before a COMMIT that is still under way).
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,6 +18,11 @@ use crate::handler::JobError;
 use crate::lease::{Held, Refusal, Slot, Verdict};
 use crate::results::StoredResult;
 use crate::schema::Schema;
+
+mod fenced;
+pub use fenced::NotCommitted;
+pub(crate) use fenced::is_conflict;
+pub(crate) use fenced::{Ended, write_and_fence};
 
 /// How many dead connections of the pool are thrown away for one use of the database: more than most pools have.
 pub(crate) const MAX_STALE_CONNECTIONS: u32 = 64;
@@ -79,7 +83,7 @@ impl Commit<'_> {
                         return Ok(());
                     }
                     Verdict::NotCommitted if tried >= self.tries => {
-                        return Err(refused_commit(&error));
+                        return Err(refused_commit(error));
                     }
                     Verdict::NotCommitted => {}
                     Verdict::Refused(refusal) => {
@@ -147,25 +151,29 @@ impl Commit<'_> {
         before: u32,
         savepoint: bool,
     ) -> Tried {
-        let tried = match catch_unwind(AssertUnwindSafe(|| writes(conn))) {
-            Ok(Ok(result)) => match self.complete(conn, schema, before + 1, result.as_ref()) {
-                // A test has no second connection to read the row on; this one answers, so its word counts.
-                Tried::Unknown(error) if savepoint && conn.ping().is_ok() => {
-                    Tried::NotCommitted(refused_commit(&error))
-                }
-                tried => tried,
-            },
-            Ok(Err(error)) if error.downcast_ref().is_some_and(is_conflict) => Tried::Conflict(error),
-            Ok(Err(error)) => Tried::Failed(error),
-            Err(panic) => {
-                roll_back_to(conn, before);
-                resume_unwind(panic);
+        let ended = write_and_fence(conn, before, writes, |conn, result| {
+            let completion = conn.complete(schema, &self.held.fence, self.strict)?;
+            // After the completion: only the worker that has the fence gets here, so nobody waits for a late one's row.
+            if let (Completion::Completed, Some(result)) = (completion, result) {
+                conn.store_result(schema, &self.held.fence, result.json())?;
             }
-        };
-        if !matches!(tried, Tried::Committed | Tried::Unknown(_)) {
-            roll_back_to(conn, before);
+            Ok(completion)
+        });
+        match ended {
+            Ended::Committed(_) => Tried::Committed,
+            Ended::Refused => Tried::Refused,
+            Ended::Failed(error) if error.downcast_ref().is_some_and(is_conflict) => Tried::Conflict(error),
+            Ended::Failed(error) => Tried::Failed(error),
+            Ended::NotCommitted(NotCommitted::Conflict(error)) => Tried::Conflict(error.into()),
+            Ended::NotCommitted(NotCommitted::Database(error)) => Tried::NotCommitted(error.into()),
+            Ended::NotCommitted(why) => Tried::NotCommitted(JobError::retry(why)),
+            // A test has no second connection to read the row on; this one answers, so its word counts.
+            Ended::Unknown(error, _) if savepoint && conn.ping().is_ok() => {
+                roll_back_to(conn, before);
+                Tried::NotCommitted(refused_commit(error))
+            }
+            Ended::Unknown(error, _) => Tried::Unknown(error),
         }
-        tried
     }
 
     /// Where one writer keeps all others waiting, heartbeats wait for a commit.
@@ -176,45 +184,6 @@ impl Commit<'_> {
                 "{}: its commit held the write lock for {took:?}: keep it below {limit:?}, or heartbeats come too late",
                 self.held.info()
             );
-        }
-    }
-
-    /// The completion and the COMMIT, after the closure succeeded.
-    fn complete<C: Backend>(
-        &self,
-        conn: &mut C,
-        schema: &Schema,
-        expected: u32,
-        result: Option<&StoredResult>,
-    ) -> Tried {
-        match depth(conn) {
-            Ok(depth) if depth == expected => {}
-            Ok(depth) if depth > expected => {
-                return Tried::NotCommitted(JobError::retry("the commit closure left a transaction of its own open"));
-            }
-            Ok(_) => return Tried::NotCommitted(ended()),
-            Err(_) => return Tried::NotCommitted(swallowed()),
-        }
-        match conn.complete(schema, &self.held.fence, self.strict) {
-            Ok(Completion::Completed) => {}
-            Ok(Completion::Refused) => return Tried::Refused,
-            Ok(Completion::Ended) => return Tried::NotCommitted(ended()),
-            Err(error) if is_conflict(&error) => return Tried::Conflict(error.into()),
-            Err(Error::DatabaseError(DatabaseErrorKind::Unknown, info)) if info.message().contains("aborted") => {
-                return Tried::NotCommitted(swallowed());
-            }
-            Err(error) => return Tried::NotCommitted(error.into()),
-        }
-        // After the completion: only the worker that has the fence gets here, so nobody waits for a late one's row.
-        match result.map(|result| conn.store_result(schema, &self.held.fence, result.json())) {
-            None | Some(Ok(_)) => {}
-            Some(Err(error)) if is_conflict(&error) => return Tried::Conflict(error.into()),
-            Some(Err(error)) => return Tried::NotCommitted(error.into()),
-        }
-        match AnsiTransactionManager::commit_transaction(conn) {
-            Ok(()) => Tried::Committed,
-            Err(error) if is_conflict(&error) && conn.ping().is_ok() => Tried::Conflict(error.into()),
-            Err(error) => Tried::Unknown(error),
         }
     }
 
@@ -286,31 +255,8 @@ impl Commit<'_> {
     }
 }
 
-fn refused_commit(error: &Error) -> JobError {
-    JobError::retry(format!("the COMMIT failed and nothing was written: {error}"))
-}
-
-fn ended() -> JobError {
-    JobError::retry(
-        "the commit closure ended the transaction itself (a raw COMMIT or ROLLBACK), so its writes are not fenced: \
-         leave both to `commit`",
-    )
-}
-
-fn swallowed() -> JobError {
-    JobError::retry(
-        "a statement in the commit closure failed and the closure did not return its error; nothing was written",
-    )
-}
-
-/// Whether the same transaction may succeed the next time. Diesel tells no SQLSTATE, so a deadlock is known by its text;
-/// under another language of the server's messages it is a failed attempt like any other.
-pub(crate) fn is_conflict(error: &Error) -> bool {
-    match error {
-        Error::DatabaseError(DatabaseErrorKind::SerializationFailure, _) => true,
-        Error::DatabaseError(DatabaseErrorKind::Unknown, info) => info.message().contains("deadlock detected"),
-        _ => false,
-    }
+fn refused_commit(error: Error) -> JobError {
+    JobError::retry(NotCommitted::Refused(error))
 }
 
 /// Whether the connection itself is at fault, and another one may do better.

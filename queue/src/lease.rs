@@ -35,6 +35,9 @@ pub use fence::{Fence, Refusal, Verdict};
 
 mod standing;
 
+mod clock;
+pub(crate) use clock::LeaseClock;
+
 mod held;
 pub(crate) use held::Held;
 

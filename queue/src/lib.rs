@@ -51,6 +51,7 @@
 //! | get results and progress | [`LeaseGuard::commit_result`], [`LeaseGuard::progress`], [`inspect::result`](fn@inspect::result), [`inspect::wait_for`] |
 //! | tell others what has happened | [`outbox`](mod@outbox), [`Worker::relay`], [`inbox`] |
 //! | cancel, requeue, edit and purge by hand | [`manage`] |
+//! | own rows of a table of your own as jobs are owned | [`rows`] |
 //! | test it | [`testing`], [`assert_enqueued!`] |
 //!
 //! # Create the tables
@@ -278,6 +279,8 @@ pub use worker::{Progress, Running, ShutdownReport, StartError, Summary, Worker,
 #[cfg(feature = "schedules")]
 pub mod schedule;
 
+pub mod rows;
+
 pub mod inspect;
 
 pub mod manage;
@@ -324,6 +327,8 @@ mod guide {
     struct Results;
     #[doc = include_str!("../../docs/guide/retries.md")]
     struct Retries;
+    #[doc = include_str!("../../docs/guide/rows.md")]
+    struct Rows;
     #[cfg(feature = "schedules")]
     #[doc = include_str!("../../docs/guide/schedules.md")]
     struct Schedules;

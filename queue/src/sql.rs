@@ -96,3 +96,26 @@ impl<DB: Backend, B: Binds<DB>> QueryFragment<DB> for Sql<B> {
         Ok(())
     }
 }
+
+/// A statement around a part that a program has written with Diesel: the text before it, the part, the text after it.
+#[derive(Debug)]
+pub(crate) struct Around<Q, B>(pub(crate) &'static str, pub(crate) Q, pub(crate) Sql<B>);
+
+impl<Q, B> QueryId for Around<Q, B> {
+    type QueryId = ();
+    const HAS_STATIC_QUERY_ID: bool = false;
+}
+
+impl<Q, B> Query for Around<Q, B> {
+    type SqlType = Untyped;
+}
+
+impl<Q, B, C> RunQueryDsl<C> for Around<Q, B> {}
+
+impl<DB: Backend, Q: QueryFragment<DB>, B: Binds<DB>> QueryFragment<DB> for Around<Q, B> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, DB>) -> QueryResult<()> {
+        out.push_sql(self.0);
+        self.1.walk_ast(out.reborrow())?;
+        self.2.walk_ast(out)
+    }
+}

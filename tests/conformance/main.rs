@@ -41,6 +41,7 @@ mod sweep;
 mod fires;
 mod inspect;
 mod results;
+mod rows;
 mod schedules;
 mod schema;
 mod step_errors;

@@ -40,6 +40,8 @@ mod lost_heartbeats;
 #[cfg(feature = "postgres")]
 mod lost_records;
 #[cfg(feature = "postgres")]
+mod lost_row_answers;
+#[cfg(feature = "postgres")]
 mod promotion;
 #[cfg(feature = "postgres")]
 mod read_only;

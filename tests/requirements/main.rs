@@ -37,4 +37,5 @@ mod patterns;
 mod promotion;
 mod refusals;
 mod row_locks;
+mod rows;
 mod statements;

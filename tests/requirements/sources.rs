@@ -178,6 +178,15 @@ fn rust_files(directory: &Path, below: &str, found: &mut BTreeMap<String, String
 
 /// Every write of a job's or an event's row in the library: file, constant, condition.
 pub(crate) fn all_writes() -> Vec<(String, String, String)> {
+    writes_of(&TABLES)
+}
+
+/// Every write of an application's row that is owned: file, constant, condition.
+pub(crate) fn owned_row_writes() -> Vec<(String, String, String)> {
+    writes_of(&["{table}"])
+}
+
+fn writes_of(tables: &[&str]) -> Vec<(String, String, String)> {
     let mut files = BTreeMap::new();
     rust_files(&sources(), "", &mut files);
     let macros = statements(&files["backend/postgres/texts"], &BTreeMap::new());
@@ -189,7 +198,7 @@ pub(crate) fn all_writes() -> Vec<(String, String, String)> {
         }
         let place = file.strip_prefix("backend/").unwrap_or(file);
         for (name, text) in statements(source, &macros) {
-            for table in TABLES {
+            for table in tables {
                 all.extend(
                     writes(&text, table)
                         .into_iter()

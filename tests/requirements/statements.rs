@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::sources::{all_writes, missing, writes};
+use crate::sources::{all_writes, missing, owned_row_writes, writes};
 
 /// Writes of a job's row that name less than the fence, and why each may.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
@@ -255,5 +255,39 @@ fn s0_12_a_statement_that_drops_a_part_of_the_fence_is_found() {
     assert_eq!(
         lacks("UPDATE leasehold.jobs_archive SET priority = 1"),
         Vec::<&str>::new()
+    );
+}
+
+#[test]
+fn s0_12_no_statement_changes_an_owned_row_of_an_application_without_its_fence() {
+    // A claim takes what nobody owns, an adoption what has no lease, and a version is none.
+    let exceptions = ["claim", "CLAIM", "ADOPT", "UPDATE_VERSION"];
+    let mut fenced = Vec::new();
+    for (file, name, condition) in owned_row_writes() {
+        let condition = condition.replace(['{', '}'], "").replace("r.", "");
+        if exceptions.contains(&name.as_str()) {
+            continue;
+        }
+        for column in ["id", "generation", "lease_token", "status"] {
+            assert!(
+                format!(" {condition}").contains(&format!(" {column} = ")),
+                "{file} {name} lacks {column}: {condition}"
+            );
+        }
+        assert!(
+            !condition.contains(" OR ") && !condition.contains("NOT "),
+            "{file} {name}: {condition}"
+        );
+        fenced.push(format!("{file} {name}"));
+    }
+    fenced.sort();
+    assert_eq!(
+        fenced,
+        [
+            "postgres/rows END",
+            "postgres/rows HEARTBEAT",
+            "sqlite/rows END",
+            "sqlite/rows HEARTBEAT"
+        ]
     );
 }

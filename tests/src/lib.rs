@@ -4,6 +4,7 @@
 //! - [`postgres::database`] and [`sqlite::database`] give a test a database of its own.
 //! - [`postgres::Cluster`] is a server that a test may crash.
 //! - [`jobs`] are job types whose handlers a test directs; [`WorkerProcess`] runs them in a process that may be killed.
+//! - [`issues`] is an application's own table, whose rows are owned.
 //! - `proxy` stands between a worker and PostgreSQL and loses what it is told to.
 //! - [`Receiver`] is an HTTP server that relays deliver to.
 //! - [`eventually`] waits for a condition, [`capture_log`] keeps log records for assertions.
@@ -24,6 +25,9 @@ pub mod sqlite;
 
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod jobs;
+
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub mod issues;
 
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod parcels;

@@ -5,6 +5,7 @@
 //! SQLite where needed a short transaction. The folders `postgres` and `sqlite` hold the statements, in files of the same
 //! names, so that the two can be read side by side; the conformance tests hold them equal.
 
+use diesel::backend::Backend as DieselBackend;
 use diesel::connection::{AnsiTransactionManager, Connection, SimpleConnection};
 use diesel::r2d2::{ConnectionManager, PooledConnection, R2D2Connection};
 
@@ -27,7 +28,7 @@ pub(crate) mod sqlite;
     note = "use `diesel::PgConnection` (feature `postgres`) or `diesel::SqliteConnection` (feature `sqlite`)"
 )]
 pub trait Backend:
-    Connection<TransactionManager = AnsiTransactionManager>
+    Connection<TransactionManager = AnsiTransactionManager, Backend: DieselBackend<QueryBuilder: Default> + Default>
     + SimpleConnection
     + R2D2Connection
     + Send
@@ -57,6 +58,7 @@ pub trait Backend:
     + WorkerStatements
     + InspectStatements
     + ManageStatements
+    + RowStatements
     + crate::migrate::Migrate
     + AsBackend<Connection = Self>
 {

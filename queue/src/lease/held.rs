@@ -1,11 +1,12 @@
 //! What the runtime keeps of a lease.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
+use super::clock::LeaseClock;
 use super::fence::{Fence, Refusal};
 use super::standing::Standing;
 use crate::backend::ClaimedRow;
@@ -28,9 +29,7 @@ pub(crate) struct Held {
     pub(crate) limit_key: Option<String>,
     /// From when on the handler is not to begin.
     too_late_at: Option<Instant>,
-    /// Milliseconds on [`clock_ms`].
-    expires_at: AtomicU64,
-    beaten_at: AtomicU64,
+    clock: LeaseClock,
     begun_at: OnceLock<Instant>,
     standing: Standing,
     cancel_requested: AtomicBool,
@@ -43,17 +42,11 @@ pub(crate) struct Held {
 /// How often progress is written at the most.
 const TELL_EVERY: Duration = Duration::from_millis(200);
 
-/// Milliseconds on the monotonic clock, from a fixed point in this process.
-fn clock_ms(at: Instant) -> u64 {
-    static START: OnceLock<Instant> = OnceLock::new();
-    let start = START.get_or_init(|| Instant::now() - Duration::from_secs(1));
-    u64::try_from(at.saturating_duration_since(*start).as_millis()).unwrap_or(u64::MAX)
-}
-
 impl Held {
     /// `sent`: when the claim was sent, so that the local deadline is never later than the database's.
     pub(crate) fn new(row: &ClaimedRow, lease_token: Uuid, timeout: Option<Duration>, sent: Instant) -> Self {
-        let held = Self {
+        let lease = Duration::from_millis(row.lease_ms.unsigned_abs());
+        Self {
             fence: Fence {
                 id: row.id,
                 generation: row.generation,
@@ -64,7 +57,7 @@ impl Held {
             attempt: row.attempt.unsigned_abs(),
             max_attempts: row.max_attempts.unsigned_abs(),
             idempotency_key: row.idempotency_key.clone(),
-            lease: Duration::from_millis(row.lease_ms.unsigned_abs()),
+            lease,
             timeout,
             batch_id: row.batch_id,
             awaited: row.awaited,
@@ -73,40 +66,31 @@ impl Held {
                 // Counted from the answer: the claim may have waited before it read the clock.
                 Instant::now().checked_add(Duration::from_millis(ms.max(0).unsigned_abs()))
             }),
-            expires_at: AtomicU64::new(0),
-            beaten_at: AtomicU64::new(0),
+            clock: LeaseClock::new(lease, sent),
             begun_at: OnceLock::new(),
             standing: Standing::new(),
             cancel_requested: AtomicBool::new(false),
             told: Mutex::new(None),
             outside: AtomicBool::new(false),
-        };
-        held.renewed(sent);
-        held
+        }
     }
 
     /// The lease runs anew from when the accepted heartbeat was *sent*.
     pub(crate) fn renewed(&self, sent: Instant) {
-        self.beaten_at.store(clock_ms(sent), Ordering::Release);
-        self.expires_at.store(clock_ms(sent + self.lease), Ordering::Release);
+        self.clock.renewed(self.lease, sent);
     }
 
-    /// A heartbeat was sent that neither renewed the lease nor lost it: the next one comes earlier, but not at once.
+    /// A heartbeat was sent that neither renewed the lease nor lost it.
     pub(crate) fn asked(&self, sent: Instant) {
-        let sixth = u64::try_from(self.lease.as_millis() / 6).unwrap_or(u64::MAX);
-        let beaten_at = clock_ms(sent).saturating_sub(sixth);
-        self.beaten_at.fetch_max(beaten_at, Ordering::AcqRel);
+        self.clock.asked(sent);
     }
 
-    /// When the next heartbeat is due: a third of the lease after the last.
     pub(crate) fn beat_due_in(&self, now: Instant) -> Duration {
-        let due =
-            self.beaten_at.load(Ordering::Acquire) + u64::try_from(self.lease.as_millis() / 3).unwrap_or(u64::MAX);
-        Duration::from_millis(due.saturating_sub(clock_ms(now)))
+        self.clock.beat_due_in(now)
     }
 
     pub(crate) fn remaining(&self, now: Instant) -> Duration {
-        Duration::from_millis(self.expires_at.load(Ordering::Acquire).saturating_sub(clock_ms(now)))
+        self.clock.remaining(now)
     }
 
     /// Whether the job has expired before its handler began.

@@ -73,7 +73,7 @@ mod unbatched;
 
 use admitter::Admitter;
 use checker::FollowUps;
-use control::Control;
+pub(crate) use control::Control;
 use executor::Ends;
 use lanes::Lane;
 use leases::Leases;

@@ -78,6 +78,12 @@ struct Mark {
     marked: bool,
 }
 
+/// Whether the transaction of the commit is still the one that is open.
+pub(super) fn is_marked(conn: &mut PgConnection) -> QueryResult<bool> {
+    let Mark { marked } = Sql(IS_MARKED, ()).get_result(conn)?;
+    Ok(marked)
+}
+
 impl CommitStatements for PgConnection {
     fn complete(&mut self, schema: &Schema, fence: &Fence, strict: bool) -> QueryResult<Completion> {
         let text = if strict { COMPLETE_STRICTLY } else { COMPLETE };
@@ -89,8 +95,11 @@ impl CommitStatements for PgConnection {
         if Sql(schema.render(text), binds).execute(self)? == 1 {
             return Ok(Completion::Completed);
         }
-        let Mark { marked } = Sql(IS_MARKED, ()).get_result(self)?;
-        Ok(if marked { Completion::Refused } else { Completion::Ended })
+        Ok(if is_marked(self)? {
+            Completion::Refused
+        } else {
+            Completion::Ended
+        })
     }
 
     fn lock_ownership(&mut self, schema: &Schema, id: i64) -> QueryResult<Option<Ownership>> {

@@ -38,6 +38,7 @@ mod outbox;
 mod pause;
 mod relay;
 mod results;
+mod rows;
 mod selected;
 mod settle;
 mod steps;

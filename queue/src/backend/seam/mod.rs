@@ -68,3 +68,6 @@ pub use inspect::*;
 
 mod manage;
 pub use manage::*;
+
+mod rows;
+pub use rows::*;

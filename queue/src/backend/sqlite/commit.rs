@@ -22,15 +22,20 @@ const OWNERSHIP: &str = "
     LIMIT 1
 ";
 
+/// Whether the transaction of the commit is still the one that is open, once: the mark is taken away.
+pub(super) fn is_marked(conn: &mut SqliteConnection) -> QueryResult<bool> {
+    match conn.batch_execute("RELEASE leasehold_commit") {
+        Ok(()) => Ok(true),
+        // Whatever ended the transaction took its mark along, even if another one was begun since.
+        Err(Error::DatabaseError(_, info)) if info.message().contains("no such savepoint") => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 impl CommitStatements for SqliteConnection {
     fn complete(&mut self, schema: &Schema, fence: &Fence, strict: bool) -> QueryResult<Completion> {
-        match self.batch_execute("RELEASE leasehold_commit") {
-            Ok(()) => {}
-            // Whatever ended the transaction took its mark along, even if another one was begun since.
-            Err(Error::DatabaseError(_, info)) if info.message().contains("no such savepoint") => {
-                return Ok(Completion::Ended);
-            }
-            Err(error) => return Err(error),
+        if !is_marked(self)? {
+            return Ok(Completion::Ended);
         }
         let completed = Ending {
             state: "completed",

@@ -26,6 +26,7 @@ mod outbox;
 mod pause;
 mod relay;
 mod results;
+mod rows;
 mod selected;
 mod settle;
 mod steps;

@@ -185,13 +185,13 @@ fn admit_kept<C: Backend, A>(shared: &Shared<C, A>, control: &mut Control<C>, fo
         keys.sort_unstable();
         keys.dedup();
         for keys in keys.chunks(KEYS) {
-            seen = seen.max(let_in_under(&shared.schema, control, limit, keys));
+            seen = seen.max(admit_under(&shared.schema, control, limit, keys));
         }
     }
     seen
 }
 
-fn let_in_under<C: Backend>(schema: &Schema, control: &mut Control<C>, limit: &KindLimit, keys: &[String]) -> Seen {
+fn admit_under<C: Backend>(schema: &Schema, control: &mut Control<C>, limit: &KindLimit, keys: &[String]) -> Seen {
     for _ in 0..ADMISSIONS {
         let admission = control.run(|conn| {
             alone(conn, schema, |conn| {
