@@ -73,7 +73,7 @@ pub(crate) use table::TypeOf;
 pub use table::{IdOf, LeaseEndOn, RowId, RowOn, TokenOn};
 
 mod claim;
-pub use claim::{Answers, Claim, adopt, claim, claim_from};
+pub use claim::{Answer, Answers, adopt, claim, claim_from};
 
 mod refusal;
 pub use refusal::RowRefusal;

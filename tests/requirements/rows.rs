@@ -10,7 +10,7 @@ use diesel::prelude::*;
 use diesel::r2d2::{ConnectionManager, Pool};
 use leasehold::__private::ConnectionSettings;
 use leasehold::Backend;
-use leasehold::rows::{self, Claim};
+use leasehold::rows::{self, Answer};
 use leasehold_tests::issues::*;
 use leasehold_tests::{TestDb, conformance, eventually};
 
@@ -152,7 +152,7 @@ conformance! {
         let _running = claim_one::<Issue, _>(&mut conn, 1);
         let mut claimed = |ids: &[i64]| {
             let answers = claim_ids::<Issue, _>(&mut conn, ids);
-            answers.iter().filter(|(_, answer)| matches!(answer, Claim::Claimed(_))).map(|(id, _)| *id).collect::<Vec<_>>()
+            answers.iter().filter(|(_, answer)| matches!(answer, Answer::Claimed(_))).map(|(id, _)| *id).collect::<Vec<_>>()
         };
         assert_eq!(claimed(&[1, 2, 3]), [3]);
         assert!(claimed(&[1, 2]).is_empty());
@@ -332,7 +332,7 @@ conformance! {
     fn s4_14_a_failed_row_may_be_claimed_again(db: &mut Db) {
         type Issue = <Db as Issues>::Issue;
         let mut conn = issues(db, &[1]);
-        claim_one::<Issue, _>(&mut conn, 1).release(&mut conn, "FAILED").unwrap();
+        claim_one::<Issue, _>(&mut conn, 1).settle(&mut conn, "FAILED").unwrap();
         assert_eq!(texts(&claim_ids::<Issue, _>(&mut conn, &[1])), ["1 claimed"]);
         assert_eq!(leasehold_tests::issues::issue(db, 1), "IN_PROGRESS/2 token until");
     }

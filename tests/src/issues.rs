@@ -6,7 +6,7 @@ use diesel::expression::Expression;
 use diesel::sql_types::BigInt;
 use leasehold::__private::{Connect, ConnectionSettings};
 use leasehold::Backend;
-use leasehold::rows::{self, Claim, OwnedRow, RowLease, RowOn};
+use leasehold::rows::{self, Answer, OwnedRow, RowLease, RowOn};
 
 use crate::TestDb;
 
@@ -90,7 +90,7 @@ pub fn issues<D: TestDb>(db: &mut D, ids: &[i64]) -> D::Connection {
 
 /// Claims rows for a minute.
 #[track_caller]
-pub fn claim_ids<R, C>(conn: &mut C, ids: &[i64]) -> Vec<(i64, Claim<R>)>
+pub fn claim_ids<R, C>(conn: &mut C, ids: &[i64]) -> Vec<(i64, Answer<R>)>
 where
     C: Backend,
     R: RowOn<C> + OwnedRow<Id: Expression<SqlType = BigInt>>,
@@ -111,13 +111,13 @@ where
 }
 
 /// `id answer` of each, in order.
-pub fn texts<R: OwnedRow>(answers: &[(i64, Claim<R>)]) -> Vec<String> {
-    let text = |answer: &Claim<R>| match answer {
-        Claim::Claimed(_) => "claimed".to_owned(),
-        Claim::Busy => "busy".to_owned(),
-        Claim::Running => "running".to_owned(),
-        Claim::NotReady { status } => status.clone(),
-        Claim::Missing => "missing".to_owned(),
+pub fn texts<R: OwnedRow>(answers: &[(i64, Answer<R>)]) -> Vec<String> {
+    let text = |answer: &Answer<R>| match answer {
+        Answer::Claimed(_) => "claimed".to_owned(),
+        Answer::Busy => "busy".to_owned(),
+        Answer::Running => "running".to_owned(),
+        Answer::NotReady { status } => status.clone(),
+        Answer::Missing => "missing".to_owned(),
     };
     answers
         .iter()

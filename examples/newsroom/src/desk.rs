@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use diesel::r2d2::{ConnectionManager, CustomizeConnection, Error as ConnectionError, Pool, PoolError};
-use leasehold::rows::{self, Claim, CommitError, Keeper, NotCommitted, Resolution, RowError, RowLease};
+use leasehold::rows::{self, Answer, CommitError, Keeper, NotCommitted, Resolution, RowError, RowLease};
 use serde::Serialize;
 
 use crate::generator;
@@ -161,17 +161,17 @@ impl<C: Press> Desk<C> {
         let (mut occupied, mut others) = (Vec::new(), Vec::new());
         for (id, answer) in answers {
             let (reason, status) = match answer {
-                Claim::Claimed(lease) => {
+                Answer::Claimed(lease) => {
                     self.keeper.keep(&lease);
                     occupied.push(id);
                     // The writers live as long as this does.
                     let _ = self.claimed.send(lease);
                     continue;
                 }
-                Claim::Busy => ("busy", None),
-                Claim::Running => ("running", None),
-                Claim::NotReady { status } => ("not ready", Some(status)),
-                Claim::Missing => ("missing", None),
+                Answer::Busy => ("busy", None),
+                Answer::Running => ("running", None),
+                Answer::NotReady { status } => ("not ready", Some(status)),
+                Answer::Missing => ("missing", None),
             };
             others.push(Refused { id, reason, status });
         }
@@ -226,7 +226,7 @@ impl<C: Press> Writer<C> {
                 self.commit(lease, &text)
             }
             Err(error) => {
-                lease.release(&mut self.pool.get()?, FAILED)?;
+                lease.settle(&mut self.pool.get()?, FAILED)?;
                 Err(error)
             }
         }
@@ -238,7 +238,7 @@ impl<C: Press> Writer<C> {
             let committed = lease.commit(&mut self.pool.get()?, DONE, |tx| Ok(tx.write_article(id, text)?));
             lease = match committed {
                 Ok(()) => return Ok(()),
-                Err(CommitError::NotCommitted {
+                Err(CommitError::RolledBack {
                     lease,
                     why: NotCommitted::Conflict(_),
                 }) => lease,
@@ -252,7 +252,7 @@ impl<C: Press> Writer<C> {
                 Err(error) => {
                     let text = error.to_string();
                     if let Some(lease) = error.into_lease() {
-                        lease.release(&mut self.pool.get()?, FAILED)?;
+                        lease.settle(&mut self.pool.get()?, FAILED)?;
                     }
                     return Err(text.into());
                 }

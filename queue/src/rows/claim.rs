@@ -14,7 +14,7 @@ use crate::backend::{AsBackend, RowClaim, RowFence, RowFound, RowStatements};
 
 /// What a claim says of one row.
 #[must_use]
-pub enum Claim<R: OwnedRow> {
+pub enum Answer<R: OwnedRow> {
     /// It is the caller's, and that is committed.
     Claimed(RowLease<R>),
     /// It could be claimed, but somebody has it locked or has taken it at this moment: ask again.
@@ -30,7 +30,7 @@ pub enum Claim<R: OwnedRow> {
     Missing,
 }
 
-impl<R: OwnedRow> Claim<R> {
+impl<R: OwnedRow> Answer<R> {
     /// The lease, if there is one.
     #[must_use]
     pub fn claimed(self) -> Option<RowLease<R>> {
@@ -42,10 +42,10 @@ impl<R: OwnedRow> Claim<R> {
 }
 
 /// One answer for each id, in the order in which they were given.
-pub type Answers<R> = Vec<(IdOf<R>, Claim<R>)>;
+pub type Answers<R> = Vec<(IdOf<R>, Answer<R>)>;
 
 // Not derived, which would ask the same of the row type.
-impl<R: OwnedRow> fmt::Debug for Claim<R> {
+impl<R: OwnedRow> fmt::Debug for Answer<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Claimed(lease) => f.debug_tuple("Claimed").field(lease).finish(),
@@ -87,7 +87,7 @@ where
     })?;
     let mut found: HashMap<String, RowFound> = found.into_iter().map(|row| (row.id.clone(), row)).collect();
     let answers = ids.into_iter().zip(texts).map(|(id, text)| {
-        let answer = found.remove(&text).map_or(Claim::Missing, |row| asked.answer(id, row));
+        let answer = found.remove(&text).map_or(Answer::Missing, |row| asked.answer(id, row));
         (id.clone(), answer)
     });
     Ok(answers.collect())
@@ -208,13 +208,13 @@ impl Asked {
         RowLease::new(id.clone(), Arc::clone(&self.table), fence, self.lease, self.sent)
     }
 
-    fn answer<R: OwnedRow>(&self, id: &IdOf<R>, row: RowFound) -> Claim<R> {
+    fn answer<R: OwnedRow>(&self, id: &IdOf<R>, row: RowFound) -> Answer<R> {
         match (row.claimed, row.status) {
-            (Some(generation), _) => Claim::Claimed(self.granted(id, row.id, generation)),
-            (None, None) => Claim::Missing,
-            (None, Some(_)) if row.claimable => Claim::Busy,
-            (None, Some(status)) if status == R::RUNNING => Claim::Running,
-            (None, Some(status)) => Claim::NotReady { status },
+            (Some(generation), _) => Answer::Claimed(self.granted(id, row.id, generation)),
+            (None, None) => Answer::Missing,
+            (None, Some(_)) if row.claimable => Answer::Busy,
+            (None, Some(status)) if status == R::RUNNING => Answer::Running,
+            (None, Some(status)) => Answer::NotReady { status },
         }
     }
 }

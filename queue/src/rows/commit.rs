@@ -37,7 +37,7 @@ pub enum CommitError<R: OwnedRow> {
     },
     /// Everything was rolled back. After a [`NotCommitted::Conflict`] the same may succeed.
     #[error("{why}")]
-    NotCommitted {
+    RolledBack {
         /// Still held.
         lease: RowLease<R>,
         /// Why.
@@ -59,7 +59,7 @@ impl<R: OwnedRow> CommitError<R> {
     #[must_use]
     pub fn into_lease(self) -> Option<RowLease<R>> {
         match self {
-            Self::NotBegun { lease, .. } | Self::Failed { lease, .. } | Self::NotCommitted { lease, .. } => Some(lease),
+            Self::NotBegun { lease, .. } | Self::Failed { lease, .. } | Self::RolledBack { lease, .. } => Some(lease),
             Self::Refused(_) | Self::Unknown(_) => None,
         }
     }
@@ -113,13 +113,13 @@ impl<R: OwnedRow> RowLease<R> {
                 self.held.mark_ended();
                 Ok(value)
             }
-            Ended::Refused => Err(self.refused(conn, |lease| CommitError::NotCommitted {
+            Ended::Refused => Err(self.refused(conn, |lease| CommitError::RolledBack {
                 lease,
                 why: NotCommitted::Ended,
             })),
             // A late owner's unique violation is a symptom: whoever took the row has written that one.
             Ended::Failed(error) => Err(self.refused(conn, |lease| CommitError::Failed { lease, error })),
-            Ended::NotCommitted(why) => Err(self.refused(conn, |lease| CommitError::NotCommitted { lease, why })),
+            Ended::NotCommitted(why) => Err(self.refused(conn, |lease| CommitError::RolledBack { lease, why })),
             Ended::Unknown(error, value) => match self.doubt(conn, status, error) {
                 Ok(()) => Ok(value),
                 Err(error) => Err(error),
@@ -132,7 +132,7 @@ impl<R: OwnedRow> RowLease<R> {
     /// # Errors
     ///
     /// As [`RowLease::commit`].
-    pub fn release<C>(self, conn: &mut C, status: &str) -> Result<(), CommitError<R>>
+    pub fn settle<C>(self, conn: &mut C, status: &str) -> Result<(), CommitError<R>>
     where
         C: AsBackend,
         R: RowOn<C::Connection>,
@@ -170,7 +170,7 @@ impl<R: OwnedRow> RowLease<R> {
         roll_back_to(conn, 0);
         match in_doubt.ask(conn) {
             Ok(Verdict::Committed) => Ok(()),
-            Ok(Verdict::NotCommitted) => Err(CommitError::NotCommitted {
+            Ok(Verdict::NotCommitted) => Err(CommitError::RolledBack {
                 lease: in_doubt.lease,
                 why: NotCommitted::Refused(in_doubt.error),
             }),
@@ -262,7 +262,7 @@ impl<R: OwnedRow> fmt::Debug for CommitError<R> {
         match self {
             Self::NotBegun { lease, error } => f.debug_tuple("NotBegun").field(lease).field(error).finish(),
             Self::Failed { lease, error } => f.debug_tuple("Failed").field(lease).field(error).finish(),
-            Self::NotCommitted { lease, why } => f.debug_tuple("NotCommitted").field(lease).field(why).finish(),
+            Self::RolledBack { lease, why } => f.debug_tuple("RolledBack").field(lease).field(why).finish(),
             Self::Refused(refusal) => f.debug_tuple("Refused").field(refusal).finish(),
             Self::Unknown(in_doubt) => f.debug_tuple("Unknown").field(in_doubt).finish(),
         }

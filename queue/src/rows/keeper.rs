@@ -21,7 +21,7 @@ const IDLE: Duration = Duration::from_secs(60);
 /// Renews leases from one background thread, on a connection of its own: each a third of its length after the last time,
 /// those of one table in one statement.
 ///
-/// A lease is renewed for as long as it exists: from [`Keeper::keep`] until it is committed, released, dropped or lost. While
+/// A lease is renewed for as long as it exists: from [`Keeper::keep`] until it is committed, settled, dropped or lost. While
 /// the database is away nothing is known, and each lease lasts until its end by this process's clock
 /// ([`RowLease::is_lost`]). Dropping the keeper ends the thread.
 ///
@@ -52,7 +52,7 @@ const IDLE: Duration = Duration::from_secs(60);
 /// for lease in rows::claim_from::<Issue, _, _>(&mut conn, issue::table.select(issue::id), 10, Duration::from_secs(30))? {
 ///     keeper.keep(&lease);
 ///     // … an hour of work, which looks at `lease.is_lost()` now and then.
-///     lease.release(&mut conn, "DONE")?;
+///     lease.settle(&mut conn, "DONE")?;
 /// }
 /// # Ok(())
 /// # }

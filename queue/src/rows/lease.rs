@@ -17,7 +17,7 @@ const CHUNK: usize = 500;
 
 /// Proof that a row is the caller's, for as long as the lease lasts.
 ///
-/// It is given up by [`RowLease::commit`] or [`RowLease::release`]. Dropped, the row stays as it is until the lease has
+/// It is given up by [`RowLease::commit`] or [`RowLease::settle`]. Dropped, the row stays as it is until the lease has
 /// ended, and can be claimed again then.
 #[must_use = "a lease that is dropped keeps its row from others until it ends"]
 pub struct RowLease<R: OwnedRow> {

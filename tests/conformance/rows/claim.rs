@@ -48,8 +48,8 @@ conformance!(
         let ids: Vec<i64> = (1..=20_000).collect();
         let answers = claim_ids::<Issue, _>(&mut conn, &ids);
         assert_eq!(answers.len(), 20_000);
-        assert!(matches!(answers[0], (1, Claim::Missing)));
-        assert!(matches!(answers[19_999], (20_000, Claim::Claimed(_))));
+        assert!(matches!(answers[0], (1, Answer::Missing)));
+        assert!(matches!(answers[19_999], (20_000, Answer::Claimed(_))));
     }
 );
 

@@ -34,16 +34,14 @@ conformance!(
 );
 
 conformance!(
-    fn a_released_row_has_the_status_that_was_given_and_may_be_claimed_again(db: &mut Db) {
+    fn a_settled_row_has_the_status_that_was_given_and_may_be_claimed_again(db: &mut Db) {
         type Issue = <Db as Issues>::Issue;
         let mut conn = issues(db, &[1]);
-        claim_one::<Issue, _>(&mut conn, 1)
-            .release(&mut conn, "FAILED")
-            .unwrap();
+        claim_one::<Issue, _>(&mut conn, 1).settle(&mut conn, "FAILED").unwrap();
         assert_eq!(issue(db, 1), "FAILED/1 token");
         let again = claim_one::<Issue, _>(&mut conn, 1);
         assert_eq!(again.generation(), 2);
-        again.release(&mut conn, "it's odd; --").unwrap();
+        again.settle(&mut conn, "it's odd; --").unwrap();
         assert_eq!(issue(db, 1), "it's odd; --/2 token");
     }
 );
@@ -112,7 +110,7 @@ conformance!(
             })
             .unwrap_err();
         assert_eq!(error.to_string(), "no room");
-        still_held(db, error).release(&mut conn, "FAILED").unwrap();
+        still_held(db, error).settle(&mut conn, "FAILED").unwrap();
         assert_eq!(issue(db, 1), "FAILED/1 token");
     }
 );
@@ -155,7 +153,7 @@ conformance!(
         assert!(
             matches!(
                 error,
-                CommitError::NotCommitted {
+                CommitError::RolledBack {
                     why: NotCommitted::Swallowed,
                     ..
                 }
@@ -180,7 +178,7 @@ conformance!(
             assert!(
                 matches!(
                     error,
-                    CommitError::NotCommitted {
+                    CommitError::RolledBack {
                         why: NotCommitted::Ended,
                         ..
                     }
@@ -198,14 +196,14 @@ conformance!(
         assert!(
             matches!(
                 error,
-                CommitError::NotCommitted {
+                CommitError::RolledBack {
                     why: NotCommitted::LeftOpen,
                     ..
                 }
             ),
             "{error:?}"
         );
-        still_held(db, error).release(&mut conn, "DONE").unwrap();
+        still_held(db, error).settle(&mut conn, "DONE").unwrap();
     }
 );
 
@@ -223,7 +221,7 @@ conformance!(
         assert!(
             matches!(
                 error,
-                CommitError::NotCommitted {
+                CommitError::RolledBack {
                     why: NotCommitted::Refused(_),
                     ..
                 }
@@ -256,7 +254,7 @@ conformance!(
         assert!(
             matches!(
                 error,
-                CommitError::NotCommitted {
+                CommitError::RolledBack {
                     why: NotCommitted::Conflict(_),
                     ..
                 }

@@ -95,7 +95,7 @@ conformance!(
         ));
         let ids = ["7".to_owned(), "it's".to_owned(), "a,b".to_owned(), "none".to_owned()];
         let answers = rows::claim::<Page, _>(&mut conn, &ids, MINUTE).unwrap();
-        assert!(matches!(answers[3], (_, Claim::Missing)));
+        assert!(matches!(answers[3], (_, Answer::Missing)));
         let leases: Vec<_> = answers.into_iter().filter_map(|(_, answer)| answer.claimed()).collect();
         assert_eq!(
             leases.iter().map(|lease| lease.id().as_str()).collect::<Vec<_>>(),

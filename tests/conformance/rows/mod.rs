@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use diesel::prelude::*;
-use leasehold::rows::{self, Claim, OwnedRow, RowLease};
+use leasehold::rows::{self, Answer, OwnedRow, RowLease};
 pub(crate) use leasehold_tests::issues::*;
 
 pub(crate) use crate::support::*;
