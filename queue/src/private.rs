@@ -11,6 +11,8 @@ pub use crate::backend::*;
 pub use crate::claim::{Found, claim, claim_selected};
 use crate::lease::Refusal;
 pub use crate::lease::{Fence, Verdict};
+pub use crate::rows::table::{RowTable, TypeName};
+pub use crate::rows::versioned::VersionTable;
 #[cfg(feature = "postgres")]
 pub use crate::worker::listener::listen;
 

@@ -5,6 +5,9 @@
 //! generation that grows, a random lease token and the end of the lease; each later write names them, and changes nothing
 //! once the row was taken by somebody else. There is no sweep: a running row whose lease has ended can be claimed again.
 //!
+//! A lease lasts at least one millisecond and at the most a century of 365-day years. A duration outside of that range is
+//! taken for the end of it that is nearer.
+//!
 //! ```
 //! # include!("doctest_setup.rs");
 //! use std::time::Duration;
@@ -67,13 +70,12 @@ use crate::backend::Backend;
 use crate::commit::depth;
 use crate::transaction::atomically;
 
-mod table;
-pub use table::RowTable;
-pub(crate) use table::TypeOf;
+pub(crate) mod table;
 pub use table::{IdOf, LeaseEndOn, RowId, RowOn, TokenOn};
+pub(crate) use table::{RowTable, TypeOf};
 
 mod claim;
-pub use claim::{Answer, Answers, adopt, claim, claim_from};
+pub use claim::{Answer, Answers, MOST, adopt, claim, claim_from};
 
 mod refusal;
 pub use refusal::RowRefusal;
@@ -83,13 +85,16 @@ pub use lease::{Heartbeat, RowLease, heartbeat};
 
 mod commit;
 pub use crate::commit::NotCommitted;
-pub use commit::{CommitError, InDoubt, Resolution};
+pub use commit::CommitError;
+
+mod doubt;
+pub use doubt::{InDoubt, Resolution};
 
 mod keeper;
 pub use keeper::Keeper;
 
-mod versioned;
-pub use versioned::VersionTable;
+pub(crate) mod versioned;
+pub(crate) use versioned::VersionTable;
 pub use versioned::{VersionError, VersionNumber, VersionOn, VersionedRow, update_if_unchanged};
 
 /// A table whose rows are owned: which of its columns say so, and which statuses may be claimed.
@@ -107,7 +112,7 @@ pub trait OwnedRow: 'static {
     type Id: Column<Table = Self::Table, SqlType: RowId>;
     /// Whether a row waits, runs or has ended.
     type Status: Column<Table = Self::Table, SqlType = Text>;
-    /// Grows by one with each claim.
+    /// Grows by one with each claim, and is changed by nothing else.
     type Generation: Column<Table = Self::Table, SqlType = BigInt>;
     /// Random, fresh for each claim.
     type LeaseToken: Column<Table = Self::Table>;
@@ -132,12 +137,18 @@ pub enum RowError {
     /// The status of a running row ends no lease.
     #[error("a lease does not end with the status `{0}`, which is that of running rows")]
     Status(String),
+    /// More than [`MOST`] distinct ids were asked for.
+    #[error("{asked} rows were asked for at once, more than {MOST}: ask for them in several calls")]
+    TooMany {
+        /// How many.
+        asked: usize,
+    },
     /// The database's own error.
     #[error(transparent)]
     Database(#[from] Error),
 }
 
-/// At least one, and few enough that no database's clock overflows.
+/// Within the range that the module's documentation states: no database's clock overflows.
 fn milliseconds(duration: Duration) -> i64 {
     const CENTURY: i64 = 100 * 365 * 24 * 3600 * 1000;
     i64::try_from(duration.as_millis()).unwrap_or(CENTURY).clamp(1, CENTURY)

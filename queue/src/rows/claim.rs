@@ -12,6 +12,9 @@ use uuid::Uuid;
 use super::{IdOf, OwnedRow, RowError, RowLease, RowOn, RowTable, TypeOf, by_itself, milliseconds};
 use crate::backend::{AsBackend, RowClaim, RowFence, RowFound, RowStatements};
 
+/// How many distinct ids one claim may ask for: 10,000. It is one statement, whose rows are locked until it commits.
+pub const MOST: usize = 10_000;
+
 /// What a claim says of one row.
 #[must_use]
 pub enum Answer<R: OwnedRow> {
@@ -19,7 +22,7 @@ pub enum Answer<R: OwnedRow> {
     Claimed(RowLease<R>),
     /// It could be claimed, but somebody has it locked or has taken it at this moment: ask again.
     Busy,
-    /// Somebody else works on it.
+    /// Somebody else works on it, or it runs without a lease and needs [`adopt`].
     Running,
     /// Its status is not one of [`OwnedRow::READY`].
     NotReady {
@@ -67,9 +70,23 @@ impl<R: OwnedRow> fmt::Debug for Answer<R> {
 /// When the database's answer is lost, rows may have been claimed for nobody: they can be claimed again when the lease has
 /// ended.
 ///
+/// ```
+/// # include!("doctest_setup.rs");
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let (_, mut conn) = doctest_issues();
+/// let answers = rows::claim::<Issue, _>(&mut conn, &[1, 3, 99, 1], Duration::from_secs(60))?;
+/// assert!(matches!(
+///     answers[..],
+///     [(1, Answer::Claimed(_)), (3, Answer::NotReady { .. }), (99, Answer::Missing)]
+/// ));
+/// assert!(matches!(rows::claim::<Issue, _>(&mut conn, &[1], Duration::from_secs(60))?[0].1, Answer::Running));
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Errors
 ///
-/// [`RowError::InTransaction`], before anything is asked; else the database's.
+/// [`RowError::InTransaction`] and [`RowError::TooMany`], before anything is asked; else the database's.
 pub fn claim<R, C>(conn: &mut C, ids: &[IdOf<R>], lease: Duration) -> Result<Answers<R>, RowError>
 where
     C: AsBackend,
@@ -77,8 +94,10 @@ where
 {
     let mut seen = HashSet::new();
     let ids: Vec<&IdOf<R>> = ids.iter().filter(|id| seen.insert(*id)).collect();
-    if ids.is_empty() {
-        return Ok(Vec::new());
+    match ids.len() {
+        0 => return Ok(Vec::new()),
+        asked if asked > MOST => return Err(RowError::TooMany { asked }),
+        _ => {}
     }
     let asked = Asked::new(R::table(), lease);
     let texts: Vec<String> = ids.iter().map(ToString::to_string).collect();
@@ -93,7 +112,8 @@ where
     Ok(answers.collect())
 }
 
-/// Claims up to `limit` of the rows whose ids a query selects, in its order: those that can be, as [`claim`] does.
+/// Claims up to `limit` of the rows whose ids a query selects, and [`MOST`] at the most, in its order: those that can be, as
+/// [`claim`] does.
 ///
 /// The query may join other tables: only the rows of the owned table are locked. Statuses need not be part of it. Its own
 /// conditions are judged as of the start of the statement; what must hold at the end belongs into the commit.
@@ -138,7 +158,7 @@ where
 ///
 /// # Errors
 ///
-/// As [`claim`].
+/// [`RowError::InTransaction`], before anything is asked; else the database's.
 pub fn claim_from<R, C, Q>(conn: &mut C, query: Q, limit: usize, lease: Duration) -> Result<Vec<RowLease<R>>, RowError>
 where
     C: AsBackend,
@@ -146,7 +166,7 @@ where
     Q: Query<SqlType = TypeOf<R::Id>> + QueryFragment<<C::Connection as Connection>::Backend>,
 {
     let asked = Asked::new(R::table(), lease);
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let limit = i64::try_from(limit.min(MOST)).unwrap_or(i64::MAX);
     let claimed = by_itself(conn.as_backend(), |conn| {
         Ok(conn.claim_rows_from(&asked.table, &asked.claim, query, limit)?)
     })?;
@@ -164,9 +184,22 @@ where
 /// whether somebody works on them: a claim leaves them alone. Call this once those programs have stopped, or at every start
 /// with a grace that is longer than their longest work. Locked rows are left for the next call.
 ///
+/// ```
+/// # include!("doctest_setup.rs");
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let (_, mut conn) = doctest_issues();
+/// // An older program set it running, and has stopped.
+/// diesel::update(issue::table.find(2)).set(issue::status.eq("IN_PROGRESS")).execute(&mut conn)?;
+/// assert_eq!(rows::adopt::<Issue, _>(&mut conn, Duration::from_secs(600))?, 1);
+/// // In ten minutes it can be claimed.
+/// assert!(matches!(rows::claim::<Issue, _>(&mut conn, &[2], Duration::from_secs(60))?[0].1, Answer::Running));
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Errors
 ///
-/// As [`claim`].
+/// [`RowError::InTransaction`], before anything is asked; else the database's.
 pub fn adopt<R, C>(conn: &mut C, grace: Duration) -> Result<usize, RowError>
 where
     C: AsBackend,

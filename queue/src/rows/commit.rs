@@ -3,11 +3,11 @@
 use std::error::Error as StdError;
 use std::fmt;
 
-use diesel::result::{Error, QueryResult};
+use diesel::result::Error;
 
-use super::refusal::is_of;
-use super::{OwnedRow, RowError, RowLease, RowOn, RowRefusal};
-use crate::backend::{AsBackend, Backend, ConnectionSettings, RowOwnership, RowStatements};
+use super::doubt::Verdict;
+use super::{InDoubt, OwnedRow, RowError, RowLease, RowOn, RowRefusal};
+use crate::backend::{AsBackend, Backend, ConnectionSettings, RowStatements};
 use crate::commit::{Ended, NotCommitted, depth, is_dead, roll_back_to, write_and_fence};
 
 /// Any error, as `?` makes it.
@@ -35,7 +35,8 @@ pub enum CommitError<R: OwnedRow> {
         #[source]
         error: AnyError,
     },
-    /// Everything was rolled back. After a [`NotCommitted::Conflict`] the same may succeed.
+    /// The closure succeeded, and everything was rolled back all the same. After a [`NotCommitted::Conflict`] the same may
+    /// succeed.
     #[error("{why}")]
     RolledBack {
         /// Still held.
@@ -82,6 +83,21 @@ impl<R: OwnedRow> RowLease<R> {
     /// the closure holds the database's one write lock: it must stay well below a third of the lease, or heartbeats come too
     /// late.
     ///
+    /// ```
+    /// # include!("doctest_setup.rs");
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (_, mut conn) = doctest_issues();
+    /// # let lease = doctest_lease(&mut conn);
+    /// let issue = *lease.id();
+    /// lease.commit(&mut conn, "DONE", |tx| {
+    ///     diesel::insert_into(article::table).values(article::issue.eq(issue)).execute(tx)?;
+    ///     Ok(())
+    /// })?;
+    /// # assert_eq!(article::table.count().get_result::<i64>(&mut conn)?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`CommitError`] has one variant for each thing that the caller may want to do next.
@@ -127,7 +143,18 @@ impl<R: OwnedRow> RowLease<R> {
         }
     }
 
-    /// Gives the row another status, without other writes.
+    /// Ends the lease with a status, without other writes.
+    ///
+    /// ```
+    /// # include!("doctest_setup.rs");
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (_, mut conn) = doctest_issues();
+    /// # let lease = doctest_lease(&mut conn);
+    /// lease.settle(&mut conn, "FAILED")?;
+    /// assert_eq!(issue::table.find(1).select(issue::status).first::<String>(&mut conn)?, "FAILED");
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -189,73 +216,6 @@ fn begin<C: Backend>(conn: &mut C) -> Result<(), RowError> {
     Ok(())
 }
 
-/// A commit whose answer was lost.
-#[must_use = "resolve it on another connection"]
-pub struct InDoubt<R: OwnedRow> {
-    lease: RowLease<R>,
-    status: String,
-    error: Error,
-}
-
-/// What became of a commit whose answer was lost.
-#[must_use]
-pub enum Resolution<R: OwnedRow> {
-    /// The row has the new status, and all that the closure wrote is there.
-    Committed,
-    /// Nothing was written, and the row is still the caller's.
-    NotCommitted(RowLease<R>),
-    /// The row has moved on. Nothing of this commit is there, unless its status was one that may be claimed, and somebody has
-    /// done so since.
-    Refused(RowRefusal),
-    /// This connection cannot tell, either.
-    Unknown(InDoubt<R>),
-}
-
-enum Verdict {
-    Committed,
-    NotCommitted,
-    Refused(RowRefusal),
-}
-
-impl<R: OwnedRow> InDoubt<R> {
-    /// Reads the row under its lock, on a connection that works: a plain read may find the state before a COMMIT that is
-    /// still under way. Waits one second for the lock at the most.
-    pub fn resolve<C>(self, conn: &mut C) -> Resolution<R>
-    where
-        C: AsBackend,
-        R: RowOn<C::Connection>,
-    {
-        match self.ask(conn.as_backend()) {
-            Ok(Verdict::Committed) => Resolution::Committed,
-            Ok(Verdict::NotCommitted) => Resolution::NotCommitted(self.lease),
-            Ok(Verdict::Refused(refusal)) => Resolution::Refused(refusal),
-            Err(_) => Resolution::Unknown(self),
-        }
-    }
-
-    fn ask<C: Backend>(&self, conn: &mut C) -> QueryResult<Verdict> {
-        let held = &self.lease.held;
-        conn.begin_resolve()?;
-        let row = conn.lock_row(&held.table, &held.fence.id);
-        roll_back_to(conn, 0);
-        let verdict = self.verdict(row?.as_ref());
-        match &verdict {
-            Verdict::Committed => held.mark_ended(),
-            Verdict::NotCommitted => {}
-            Verdict::Refused(refusal) => held.mark_lost(refusal.clone()),
-        }
-        Ok(verdict)
-    }
-
-    fn verdict(&self, row: Option<&RowOwnership>) -> Verdict {
-        let held = &self.lease.held;
-        if row.is_some_and(|row| is_of(row, &held.fence) && row.status == self.status) {
-            return Verdict::Committed;
-        }
-        RowRefusal::of(&held.table, &held.fence, row).map_or(Verdict::NotCommitted, Verdict::Refused)
-    }
-}
-
 // Not derived, which would ask the same of the row type.
 impl<R: OwnedRow> fmt::Debug for CommitError<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -266,32 +226,5 @@ impl<R: OwnedRow> fmt::Debug for CommitError<R> {
             Self::Refused(refusal) => f.debug_tuple("Refused").field(refusal).finish(),
             Self::Unknown(in_doubt) => f.debug_tuple("Unknown").field(in_doubt).finish(),
         }
-    }
-}
-
-impl<R: OwnedRow> fmt::Debug for Resolution<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Committed => f.write_str("Committed"),
-            Self::NotCommitted(lease) => f.debug_tuple("NotCommitted").field(lease).finish(),
-            Self::Refused(refusal) => f.debug_tuple("Refused").field(refusal).finish(),
-            Self::Unknown(in_doubt) => f.debug_tuple("Unknown").field(in_doubt).finish(),
-        }
-    }
-}
-
-impl<R: OwnedRow> fmt::Debug for InDoubt<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InDoubt")
-            .field("lease", &self.lease)
-            .field("status", &self.status)
-            .field("error", &self.error)
-            .finish()
-    }
-}
-
-impl<R: OwnedRow> fmt::Display for InDoubt<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.error, f)
     }
 }

@@ -26,28 +26,10 @@ const IDLE: Duration = Duration::from_secs(60);
 /// ([`RowLease::is_lost`]). Dropping the keeper ends the thread.
 ///
 /// ```
-/// # include!("../doctest_setup.rs");
-/// # use std::time::Duration;
-/// # use leasehold::rows::{self, Keeper, OwnedRow};
-/// # diesel::table! { issue (id) { id -> BigInt, status -> Text, generation -> BigInt, lease_token -> Nullable<Text>,
-/// #     lease_until -> Nullable<BigInt> } }
-/// # struct Issue;
-/// # impl OwnedRow for Issue {
-/// #     type Table = issue::table;
-/// #     type Id = issue::id;
-/// #     type Status = issue::status;
-/// #     type Generation = issue::generation;
-/// #     type LeaseToken = issue::lease_token;
-/// #     type LeaseUntil = issue::lease_until;
-/// #     const READY: &'static [&'static str] = &["PENDING"];
-/// #     const RUNNING: &'static str = "IN_PROGRESS";
-/// # }
+/// # include!("doctest_setup.rs");
+/// # use leasehold::rows::Keeper;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let (url, mut conn) = doctest_database();
-/// # diesel::connection::SimpleConnection::batch_execute(&mut conn,
-/// #     "CREATE TABLE issue (id INTEGER PRIMARY KEY, status TEXT NOT NULL, generation INTEGER NOT NULL DEFAULT 0,
-/// #         lease_token TEXT, lease_until INTEGER);
-/// #      INSERT INTO issue (id, status) VALUES (1, 'PENDING')")?;
+/// # let (url, mut conn) = doctest_issues();
 /// let keeper = Keeper::<SqliteConnection>::start(url)?;
 /// for lease in rows::claim_from::<Issue, _, _>(&mut conn, issue::table.select(issue::id), 10, Duration::from_secs(30))? {
 ///     keeper.keep(&lease);

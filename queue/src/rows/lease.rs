@@ -71,7 +71,8 @@ impl<R: OwnedRow> RowLease<R> {
         &self.id
     }
 
-    /// The generation of this lease: higher than that of every earlier lease of the row, with gaps.
+    /// The generation of this lease. Each claim of the row makes it greater by one, also a claim whose answer was lost;
+    /// nothing else changes it.
     #[must_use]
     pub fn generation(&self) -> i64 {
         self.held.fence.generation
@@ -109,9 +110,26 @@ impl<R: OwnedRow> RowLease<R> {
     /// Renews the lease, to end `lease` from now by the database's clock. Never waits for a lock of the row. A third of the
     /// lease is a good interval; a [`Keeper`](super::Keeper) does it by itself.
     ///
+    /// ```
+    /// # include!("doctest_setup.rs");
+    /// # use leasehold::rows::Heartbeat;
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (_, mut conn) = doctest_issues();
+    /// # let lease = doctest_lease(&mut conn);
+    /// match lease.heartbeat(&mut conn, Duration::from_secs(60))? {
+    ///     Heartbeat::Renewed => {}
+    ///     Heartbeat::Skipped => println!("nothing is known, ask again soon"),
+    ///     Heartbeat::Lost(refusal) => return Err(refusal.into()),
+    /// }
+    /// # assert!(lease.remaining() > Duration::from_secs(30));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
-    /// As [`claim`](super::claim()). Then nothing is known, and the lease lasts as long as it did.
+    /// [`RowError::InTransaction`], before anything is asked; else the database's. Then nothing is known, and the lease lasts
+    /// as long as it did.
     pub fn heartbeat<C>(&self, conn: &mut C, lease: Duration) -> Result<Heartbeat, RowError>
     where
         C: AsBackend,
@@ -132,6 +150,18 @@ impl<R: OwnedRow> fmt::Debug for RowLease<R> {
 }
 
 /// Renews many leases of one row type together, each to end `lease` from now; one answer for each, in their order.
+///
+/// ```
+/// # include!("doctest_setup.rs");
+/// # use leasehold::rows::Heartbeat;
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let (_, mut conn) = doctest_issues();
+/// let leases = rows::claim_from::<Issue, _, _>(&mut conn, issue::table.select(issue::id), 10, Duration::from_secs(60))?;
+/// let beats = rows::heartbeat(&mut conn, &leases.iter().collect::<Vec<_>>(), Duration::from_secs(60))?;
+/// assert_eq!(beats, [Heartbeat::Renewed, Heartbeat::Renewed]);
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Errors
 ///

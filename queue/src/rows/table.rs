@@ -36,7 +36,6 @@ pub trait RowId: sealed::Sealed {
 }
 
 /// A type's name on either backend.
-#[doc(hidden)]
 #[derive(Debug, Clone, Copy)]
 pub struct TypeName {
     pub(crate) postgres: &'static str,
@@ -213,7 +212,6 @@ const fn equal(a: &[u8], b: &[u8]) -> bool {
 }
 
 /// A row type's table on one backend.
-#[doc(hidden)]
 #[derive(Debug, PartialEq, Eq)]
 pub struct RowTable {
     pub(crate) names: Names,
@@ -222,7 +220,6 @@ pub struct RowTable {
 }
 
 /// What stands for `{…}` in the texts of statements. All of it comes from the program's source.
-#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Names(pub(super) Vec<(&'static str, String)>);
 

@@ -56,7 +56,6 @@ where
 }
 
 /// A versioned row type's table on one backend.
-#[doc(hidden)]
 #[derive(Debug)]
 pub struct VersionTable(Names);
 
@@ -89,7 +88,7 @@ pub enum VersionError {
 /// Applies a changeset to a row if its version is still the one that was seen, and raises the version by one; the new
 /// version. Takes part in a transaction that is open.
 ///
-/// Nothing is locked between the read and this, so a person may take as long as he likes. Of two writers at once the second
+/// Nothing is locked between the read and this, so a person may take as long as they like. Of two writers at once the second
 /// waits for the first one's transaction and gets the conflict then.
 ///
 /// ```

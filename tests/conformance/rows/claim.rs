@@ -43,13 +43,22 @@ conformance!(
 conformance!(
     fn an_empty_list_and_a_huge_one_are_answered(db: &mut Db) {
         type Issue = <Db as Issues>::Issue;
-        let mut conn = issues(db, &[20_000]);
+        let most = i64::try_from(rows::MOST).unwrap();
+        let mut conn = issues(db, &[most, most + 1]);
         assert!(claim_ids::<Issue, _>(&mut conn, &[]).is_empty());
-        let ids: Vec<i64> = (1..=20_000).collect();
+        let mut ids: Vec<i64> = (1..=most + 1).collect();
+        let too_many = rows::claim::<Issue, _>(&mut conn, &ids, MINUTE);
+        assert!(
+            matches!(too_many, Err(RowError::TooMany { asked }) if asked == rows::MOST + 1),
+            "{too_many:?}"
+        );
+        assert_eq!(issue(db, most), "PENDING/0", "nothing was asked");
+        // What is repeated is asked once.
+        ids[rows::MOST] = 1;
         let answers = claim_ids::<Issue, _>(&mut conn, &ids);
-        assert_eq!(answers.len(), 20_000);
+        assert_eq!(answers.len(), rows::MOST);
         assert!(matches!(answers[0], (1, Answer::Missing)));
-        assert!(matches!(answers[19_999], (20_000, Answer::Claimed(_))));
+        assert!(matches!(answers[rows::MOST - 1], (id, Answer::Claimed(_)) if id == most));
     }
 );
 

@@ -23,9 +23,9 @@ macro_rules! claimable {
 // Before the application's query.
 const WANTED: &str = "WITH wanted (id) AS (";
 
-// After the application's query. The rows are locked under a name of this statement's own
-// and at a level of its own, so no other table of that query is. They keep its order, which a plain `IN` would lose. The
-// claim makes itself durable, whatever the session says: one that a crash forgets would be given to a second owner.
+// After the application's query. The rows are locked under a name of this statement's own and at a level of its own, so no
+// other table of that query is. They keep its order, which a plain `IN` would lose. The claim makes itself durable, whatever
+// the session says: one that a crash forgets would be given to a second owner.
 macro_rules! claim {
     ($answer:expr) => {
         concat!(
@@ -113,6 +113,8 @@ const READ: &str = "
     FROM {table} WHERE {id} = $1::{id_type}
 ";
 
+// No fence to name: these rows were set running without a lease, so nobody holds a generation or a token of theirs. That
+// they have no end of one is what lets them through, and a claim always writes one.
 const ADOPT: &str = "
     UPDATE {table} AS r SET {lease_until} = pg_catalog.clock_timestamp() + $2 * INTERVAL '1 millisecond'
     WHERE r.{id} = ANY (ARRAY(

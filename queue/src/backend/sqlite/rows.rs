@@ -74,7 +74,7 @@ const CLAIM: &str = concat!(
 
 const GIVEN: &str = "SELECT CAST(value AS {id_type}) FROM json_each($1)";
 
-/// No row is ever skipped: whoever has the write lock has it to himself, and a database that stays busy is an error.
+/// No row is ever skipped: whoever has the write lock has it to itself, and a database that stays busy is an error.
 const HEARTBEAT: &str = "
     UPDATE {table} AS r SET {lease_until} = $2 + (f.value->>3) FROM json_each($1) AS f
     WHERE r.{id} = CAST(f.value->>0 AS {id_type}) AND r.{generation} = f.value->>1 AND r.{lease_token} = f.value->>2
@@ -93,6 +93,8 @@ const READ: &str = "
     FROM {table} WHERE {id} = CAST($1 AS {id_type})
 ";
 
+/// No fence to name: these rows were set running without a lease, so nobody holds a generation or a token of theirs. That
+/// they have no end of one is what lets them through, and a claim always writes one.
 const ADOPT: &str = "UPDATE {table} SET {lease_until} = $2 WHERE {status} = $1 AND {lease_until} IS NULL";
 
 const UPDATE_VERSION: &str = "UPDATE {table} SET ";
