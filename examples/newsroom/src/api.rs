@@ -19,8 +19,8 @@ use serde_json::json;
 use crate::desk::{Desk, DeskError};
 use crate::tables::Press;
 
-/// Ids in one request.
-pub const MOST: usize = 10_000;
+/// Ids in one request: as many as one claim takes.
+pub const MOST: usize = leasehold::rows::MOST;
 
 /// Nothing but this server's own files, and nothing inline: markup in a title stays a text.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; \

@@ -1,7 +1,7 @@
-//! A slow service that writes articles, and counts its calls by their idempotency keys.
+//! A slow service that writes articles, and counts its calls and their effects by idempotency key.
 //!
-//! It stands for any service that costs time and money: a call whose key it knows is answered with what it wrote for it the
-//! first time.
+//! It stands for any service that costs time and money: a call that repeats another one, key and all, is answered with what
+//! was written for that one. No two articles are alike, so one that was written twice can be told.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,18 +18,46 @@ use axum::routing::post;
 const KEY: &str = "idempotency-key";
 
 /// What was asked under one key.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Count {
     /// Requests, repeated ones included.
     pub calls: u32,
-    /// Articles that were written.
+    /// Different articles that they asked for: a key that stands for more than one is a mistake of the caller.
     pub effects: u32,
+}
+
+/// What one key has stood for.
+#[derive(Debug, Default)]
+struct Asked {
+    calls: u32,
+    /// By title; `None` until it is written.
+    articles: HashMap<String, Option<String>>,
 }
 
 #[derive(Debug, Default)]
 struct Written {
-    counts: HashMap<String, Count>,
-    texts: HashMap<String, String>,
+    articles: u32,
+    keys: HashMap<String, Asked>,
+}
+
+impl Written {
+    /// Takes a call down; with the article, if it has been written.
+    fn ask(&mut self, key: &str, title: &str) -> Option<String> {
+        let asked = self.keys.entry(key.to_owned()).or_default();
+        asked.calls += 1;
+        asked.articles.entry(title.to_owned()).or_default().clone()
+    }
+
+    /// The article, written now if it has not been.
+    fn write(&mut self, key: &str, title: &str) -> String {
+        let asked = self.keys.entry(key.to_owned()).or_default();
+        let article = asked.articles.entry(title.to_owned()).or_default();
+        let text = article.get_or_insert_with(|| {
+            self.articles += 1;
+            format!("{title}. More on this in article {}.", self.articles)
+        });
+        text.clone()
+    }
 }
 
 /// A service that runs until the process ends.
@@ -74,7 +102,25 @@ impl Generator {
     /// What was asked so far, by key.
     #[must_use]
     pub fn counts(&self) -> HashMap<String, Count> {
-        self.written().counts.clone()
+        let count = |asked: &Asked| Count {
+            calls: asked.calls,
+            effects: u32::try_from(asked.articles.len()).unwrap_or(u32::MAX),
+        };
+        self.written()
+            .keys
+            .iter()
+            .map(|(key, asked)| (key.clone(), count(asked)))
+            .collect()
+    }
+
+    /// The articles that were written under a key.
+    #[must_use]
+    pub fn written_for(&self, key: &str) -> Vec<String> {
+        let written = self.written();
+        written
+            .keys
+            .get(key)
+            .map_or_else(Vec::new, |asked| asked.articles.values().flatten().cloned().collect())
     }
 
     fn written(&self) -> std::sync::MutexGuard<'_, Written> {
@@ -91,23 +137,12 @@ async fn write(
     let Some(key) = key else {
         return Err((StatusCode::BAD_REQUEST, "there is no idempotency key"));
     };
-    let known = {
-        let mut written = generator.written();
-        written.counts.entry(key.clone()).or_default().calls += 1;
-        written.texts.get(&key).cloned()
-    };
+    let known = generator.written().ask(&key, &title);
     if let Some(text) = known {
         return Ok(text);
     }
     tokio::time::sleep(generator.delay).await;
-    let mut written = generator.written();
-    if let Some(text) = written.texts.get(&key) {
-        return Ok(text.clone());
-    }
-    let text = format!("{title}. More on this when more is known.");
-    written.counts.entry(key.clone()).or_default().effects += 1;
-    written.texts.insert(key, text.clone());
-    Ok(text)
+    Ok(generator.written().write(&key, &title))
 }
 
 /// Asks a service for an article.

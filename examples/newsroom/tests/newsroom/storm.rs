@@ -119,9 +119,18 @@ conformance!(
         let counts = generator.counts();
         assert_eq!(counts.len(), ISSUES as usize, "one idempotency key for each issue");
         assert!(counts.values().all(|count| count.effects == 1), "{counts:?}");
+        for issue in 1..=i64::from(ISSUES) {
+            let text = db.text(&format!("SELECT text FROM article WHERE issue_id = {issue}"));
+            let written = generator.written_for(&format!("issue:{issue}"));
+            assert_eq!(
+                text.map(|text| vec![text]),
+                Some(written),
+                "what was written the first time"
+            );
+        }
         let repeated = counts.values().filter(|count| count.calls > 1).count();
         let (answered, kills) = (answered.into_inner(), kills.into_inner());
         eprintln!("{answered} requests answered, {kills} kills, {repeated} articles asked for more than once");
-        assert!(answered > CLIENTS && kills > 0);
+        assert!(answered > CLIENTS && kills > 0 && repeated > 0);
     }
 );
