@@ -101,20 +101,42 @@ fn guide() -> String {
     read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/locking.md"))
 }
 
+/// The blocks of transcript in the guide, each with the demonstration that was named last before it.
+fn quotes(guide: &str) -> Vec<(&str, Vec<&str>)> {
+    let mut quotes = Vec::new();
+    let mut name = "";
+    for (place, part) in guide.split("\n```").enumerate() {
+        if place % 2 == 0 {
+            let named = part.rsplit_once("`locking ").and_then(|(_, rest)| rest.split_once('`'));
+            name = named.map_or(name, |(name, _)| name);
+        } else if let Some(block) = part.strip_prefix("text\n") {
+            quotes.push((name, block.lines().map(str::trim_end).collect()));
+        }
+    }
+    quotes
+}
+
+/// What is left of `lines` after the first place that has `run`, line by line.
+fn after<'a, 'b>(lines: &'a [&'b str], run: &[&str]) -> Option<&'a [&'b str]> {
+    let place = lines.windows(run.len()).position(|window| window == run)?;
+    Some(&lines[place + run.len()..])
+}
+
 #[test]
-fn what_the_guide_quotes_is_recorded() {
-    let recorded: String = COMPARED.iter().map(|name| read(&expected(name))).collect();
-    let lines: BTreeSet<_> = recorded.lines().map(str::trim_end).collect();
+fn what_the_guide_quotes_is_in_the_transcript_that_it_names_in_this_order() {
     let guide = guide();
-    let blocks = guide
-        .split("\n```")
-        .skip(1)
-        .step_by(2)
-        .filter_map(|block| block.strip_prefix("text\n"));
-    let quoted: Vec<_> = blocks.flat_map(str::lines).filter(|line| *line != "…").collect();
-    assert!(quoted.len() > 40, "{quoted:?}");
-    let invented: Vec<_> = quoted.iter().filter(|line| !lines.contains(line.trim_end())).collect();
-    assert!(invented.is_empty(), "{invented:#?}");
+    let quotes = quotes(&guide);
+    assert!(quotes.len() >= COMPARED.len(), "{quotes:#?}");
+    for (name, quoted) in quotes {
+        let recorded = read(&expected(name));
+        let lines: Vec<_> = recorded.lines().map(str::trim_end).collect();
+        // Only where the quote says so is something left out.
+        let runs = quoted.split(|line| *line == "…");
+        let rest = runs
+            .into_iter()
+            .try_fold(lines.as_slice(), |lines, run| after(lines, run));
+        assert!(rest.is_some(), "{name} does not say\n{}", quoted.join("\n"));
+    }
 }
 
 #[test]
@@ -157,9 +179,4 @@ fn s0_32_a_database_of_its_own_is_all_that_is_created_and_dropped() {
     assert_eq!(printed.matches("CREATE TABLE jobs").count(), 2, "it played");
     assert_eq!(texts(&mut client, databases), before);
     assert_eq!(texts(&mut client, "SELECT id::text FROM jobs"), ["7"]);
-    let created = texts(
-        &mut client,
-        "SELECT datname::text FROM pg_stat_database WHERE datname LIKE 'leasehold%'",
-    );
-    assert!(created.is_empty(), "{created:?}");
 }
