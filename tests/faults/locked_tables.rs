@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use crossbeam_channel::bounded;
 use diesel::connection::SimpleConnection;
+use leasehold::outbox::Delivery;
 use leasehold::{EnqueueOptions, Job};
 use leasehold_tests::postgres::database;
 
@@ -28,6 +29,36 @@ fn a_lock_on_the_tables_of_workers_and_keys_holds_up_no_heartbeat() {
     eventually(Duration::from_secs(4), "the lease is renewed five times", || {
         ends.extend(db.texts("SELECT lease_until::text FROM leasehold.jobs WHERE attempt = 1 AND state = 'running'"));
         ends.len() > 5
+    });
+    conn.batch_execute("ROLLBACK").unwrap();
+    drop(go);
+    wait_completed(&running, 1);
+    assert_eq!(running.counts().lost, 0);
+}
+
+/// The outbox is rebuilt while many relays want it.
+#[test]
+fn a_lock_on_the_outbox_holds_up_no_heartbeat() {
+    let mut db = database();
+    let mut conn = migrated(&db);
+    let options = EnqueueOptions::new().lease(Duration::from_millis(1500));
+    probe("").enqueue_with(&mut conn, &options).unwrap();
+    let (go, gone) = bounded::<()>(0);
+    let mut worker = worker(&db, move |_, lease| {
+        let _ = gone.recv();
+        lease.check()?;
+        lease.finish()
+    });
+    for topic in ["a", "b", "c", "d"] {
+        worker = worker.relay(topic, |_: &Delivery<'_>| Ok(()));
+    }
+    let running = worker.start().unwrap();
+    conn.batch_execute("BEGIN; LOCK TABLE leasehold.outbox_events IN ACCESS EXCLUSIVE MODE")
+        .unwrap();
+    let mut ends = BTreeSet::new();
+    eventually(SOON, "the lease is renewed ten times", || {
+        ends.extend(db.texts("SELECT lease_until::text FROM leasehold.jobs WHERE attempt = 1 AND state = 'running'"));
+        ends.len() > 10
     });
     conn.batch_execute("ROLLBACK").unwrap();
     drop(go);

@@ -8,8 +8,7 @@ use uuid::Uuid;
 
 use super::super::Shared;
 use super::super::control::Failure;
-use super::super::maintenance::briefly;
-use super::{Duty, LAST_WORDS, Topic, pause};
+use super::{Duty, LAST_WORDS, Topic, briefly, pause};
 use crate::backend::{Backend, EventRow, FailedEvent};
 use crate::lease::Fence;
 use crate::outbox::{DeliverError, Delivery, EventInfo, Verdict};
@@ -235,11 +234,11 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Batch<'a, C, A> {
         let (mut again, mut stopping_since) = (false, None);
         while let Err(failure) = self.write_all(&mut marks, again) {
             if matches!(failure, Failure::Refused(_)) {
-                return self.write_one_by_one(marks);
+                return self.write_one_by_one(marks, again);
             }
             again = true;
             if !self.shared.stop.is_stopping() {
-                let wait = self.shared.beats.lock().next_wait();
+                let wait = self.shared.outbox.lock().next_wait();
                 pause(self.shared, wait);
                 continue;
             }
@@ -256,10 +255,10 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Batch<'a, C, A> {
     }
 
     /// When the database refuses a statement for many events, one of them is to blame.
-    fn write_one_by_one(&self, marks: Vec<(Kept, Mark)>) {
+    fn write_one_by_one(&self, marks: Vec<(Kept, Mark)>, again: bool) {
         for mark in marks {
             let mut one = vec![mark];
-            if let (Err(failure), Some((kept, _))) = (self.write_all(&mut one, true), one.first()) {
+            if let (Err(failure), Some((kept, _))) = (self.write_all(&mut one, again), one.first()) {
                 log::error!(
                     "{}: what became of it cannot be written: {failure}",
                     kept.info(self.topic)
