@@ -254,16 +254,30 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Batch<'a, C, A> {
         }
     }
 
-    /// When the database refuses a statement for many events, one of them is to blame.
-    fn write_one_by_one(&self, marks: Vec<(Kept, Mark)>, again: bool) {
-        for mark in marks {
-            let mut one = vec![mark];
-            if let (Err(failure), Some((kept, _))) = (self.write_all(&mut one, again), one.first()) {
-                log::error!(
-                    "{}: what became of it cannot be written: {failure}",
-                    kept.info(self.topic)
-                );
+    /// When the database refuses a statement for many events, one of them is to blame. It may be a lock that somebody has for
+    /// a moment: an event left to its lease would be delivered again, and hold its key until then.
+    fn write_one_by_one(&self, mut marks: Vec<(Kept, Mark)>, again: bool) {
+        let begun = Instant::now();
+        loop {
+            let is_last = begun.elapsed() >= LAST_WORDS;
+            let mut refused = Vec::new();
+            for mark in marks {
+                let mut one = vec![mark];
+                if let (Err(failure), Some((kept, _))) = (self.write_all(&mut one, again), one.first())
+                    && is_last
+                {
+                    log::error!(
+                        "{}: what became of it cannot be written: {failure}",
+                        kept.info(self.topic)
+                    );
+                }
+                refused.append(&mut one);
             }
+            if is_last || refused.is_empty() {
+                return;
+            }
+            marks = refused;
+            std::thread::sleep(LAST_WORDS / 50);
         }
     }
 
