@@ -19,6 +19,10 @@ pub(crate) struct Given {
     value: Value,
 }
 
+#[allow(
+    clippy::large_enum_variant,
+    reason = "it is not, but where tests ask for the places of spans"
+)]
 enum Value {
     /// `key`
     None,

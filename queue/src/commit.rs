@@ -305,7 +305,7 @@ fn swallowed() -> JobError {
 
 /// Whether the same transaction may succeed the next time. Diesel tells no SQLSTATE, so a deadlock is known by its text;
 /// under another language of the server's messages it is a failed attempt like any other.
-fn is_conflict(error: &Error) -> bool {
+pub(crate) fn is_conflict(error: &Error) -> bool {
     match error {
         Error::DatabaseError(DatabaseErrorKind::SerializationFailure, _) => true,
         Error::DatabaseError(DatabaseErrorKind::Unknown, info) => info.message().contains("deadlock detected"),

@@ -33,6 +33,8 @@ use crate::results::StoredResult;
 mod fence;
 pub use fence::{Fence, Refusal, Verdict};
 
+mod standing;
+
 mod held;
 pub(crate) use held::Held;
 

@@ -216,6 +216,8 @@ mod name;
 
 mod panics;
 
+mod sync;
+
 pub mod migrate;
 pub use migrate::migrate;
 

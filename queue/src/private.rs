@@ -56,6 +56,42 @@ pub fn unique_key(fields: &[(&str, Value)]) -> String {
     .to_string()
 }
 
+/// An error text as it is stored.
+#[must_use]
+pub fn storable(text: &str) -> String {
+    crate::settle::storable(text)
+}
+
+/// Whether a JSON text can be stored and read back.
+#[must_use]
+pub fn is_storable_json(json: &str) -> bool {
+    crate::enqueue::check_json(json).is_ok()
+}
+
+/// A stored payload as the worker reads it.
+///
+/// # Errors
+///
+/// The one that discards the job.
+pub fn decode<J: crate::Job>(version: i32, payload: &str) -> Result<J, crate::JobError> {
+    crate::registry::decode(version, payload)
+}
+
+/// The last fire time until `ms`, and the first one after it, in milliseconds since 1970.
+///
+/// # Errors
+///
+/// For a text or a zone that says nothing.
+#[cfg(feature = "schedules")]
+pub fn fire_times(
+    cron: &str,
+    zone: &str,
+    ms: i64,
+) -> Result<(Option<i64>, Option<i64>), crate::schedule::ScheduleError> {
+    let times = crate::schedule::Times::new(cron, zone)?;
+    Ok((times.until(ms), times.after(ms)))
+}
+
 /// Fires every schedule that is due, as a worker does: schedule, fire time and job of each.
 ///
 /// # Errors

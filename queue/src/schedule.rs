@@ -78,6 +78,7 @@ mod missed;
 pub use missed::Missed;
 
 mod times;
+pub(crate) use times::Times;
 
 mod stored;
 use stored::define;

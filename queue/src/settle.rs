@@ -173,6 +173,19 @@ pub(crate) fn expire() -> Settlement {
     })
 }
 
+/// Gives back a job that nobody began; the end of one that was asked to stop meanwhile, as of any job that does not run.
+pub(crate) fn give_back(held: &Held) -> Settlement {
+    match held.is_cancel_requested() {
+        true => Settlement::End(End {
+            state: "cancelled",
+            reason: Some("cancelled before it was begun".to_owned()),
+            takes_away: false,
+            error: None,
+        }),
+        false => Settlement::GiveBack,
+    }
+}
+
 /// Ends an attempt that ran past its timeout: ownership is taken from the handler, which may still run.
 pub(crate) fn time_out(held: &Held, backoff: Backoff) -> Settlement {
     let limit = held.timeout.unwrap_or_default();

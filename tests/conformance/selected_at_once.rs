@@ -7,7 +7,7 @@ use diesel::result::Error;
 use leasehold::Job;
 
 use crate::fence::put_back;
-use crate::selected::{Limited, answers, choose, claimed_row, name, notes, request, runs};
+use crate::selected::{Limited, choose, claimed_row, name, notes, request, runs};
 use crate::support::*;
 
 conformance!(
@@ -75,13 +75,19 @@ conformance!(
             .transaction(|tx| {
                 assert!(tx.lock_ownership(&default_schema(), ids[1])?.is_some());
                 // A claim that waited would wait for ever: the lock goes only after it.
-                assert_eq!(answers(&mut conn, &ids), ["claimed", "busy", "claimed"]);
-                assert_eq!(answers(&mut conn, &[ids[1]]), ["busy"]);
+                assert_eq!(
+                    crate::selected::answers(&mut conn, &ids),
+                    ["claimed", "busy", "claimed"]
+                );
+                assert_eq!(crate::selected::answers(&mut conn, &[ids[1]]), ["busy"]);
                 Ok::<_, Error>(())
             })
             .unwrap();
         assert_eq!(standing(db, ids[1]), "ready generation=0 attempt=0");
-        assert_eq!(answers(&mut conn, &ids), ["running", "claimed", "running"]);
+        assert_eq!(
+            crate::selected::answers(&mut conn, &ids),
+            ["running", "claimed", "running"]
+        );
     }
 );
 

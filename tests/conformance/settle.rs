@@ -169,6 +169,22 @@ conformance!(
 );
 
 conformance!(
+    fn a_retry_that_a_cancel_refuses_leaves_no_error_behind(db: &mut Db) {
+        let mut conn = migrated(db);
+        let fence = claimed(&mut conn);
+        assert_eq!(conn.request_cancel(&default_schema(), &[fence.id]).unwrap(), [fence.id]);
+        let before = row(db, fence.id);
+        let how = PutBack {
+            error: attempt_error("failed"),
+            ..put_back()
+        };
+        assert_eq!(conn.put_back(&default_schema(), &fence, &how).unwrap(), 0);
+        assert_eq!(row(db, fence.id), before);
+        assert!(conn.job_errors(&default_schema(), fence.id).unwrap().is_empty());
+    }
+);
+
+conformance!(
     fn the_error_of_an_attempt_is_kept_with_its_generation(db: &mut Db) {
         let mut conn = migrated(db);
         let fence = claimed(&mut conn);

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use diesel::PgConnection;
 use leasehold::selected::{Answer, ClaimError, Settled};
-use leasehold::{EnqueueOptions, Enqueued, Job, Running, Worker};
+use leasehold::{EnqueueOptions, Enqueued, Handler, Job, LeaseGuard, Outcome, Running, Worker};
 use leasehold_tests::jobs::{HOUR, Note, SOON, job, prepare};
 use leasehold_tests::proxy::{Fault, Proxy};
 use leasehold_tests::{TestDb, eventually, postgres};
+use serde::{Deserialize, Serialize};
 
 /// Of the statement that claims chosen jobs alone.
 const CLAIM_SELECTED: &str = "WITH ORDINALITY AS given";
@@ -82,6 +83,59 @@ fn what_was_claimed_for_a_caller_who_was_told_otherwise_is_given_back_long_befor
         })
     });
     assert!(running.claim_now(ids[0]).unwrap().is_claimed());
+}
+
+/// One at a time.
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "limited-note", lease = "1h", concurrency(max = 1))]
+struct Limited;
+
+impl Handler<PgConnection> for Limited {
+    fn run<'j>(self, lease: LeaseGuard<'j, PgConnection>, _: &()) -> Outcome<'j> {
+        lease.finish()
+    }
+}
+
+fn start_limited(proxy: &Proxy) -> Running<PgConnection, ()> {
+    let worker = Worker::<PgConnection, ()>::new(proxy.url(), ()).claims_selected_only();
+    worker.poll_interval(HOUR).register::<Limited>().start().unwrap()
+}
+
+#[test]
+fn a_second_claim_after_a_limit_let_a_job_in_is_found_too_when_its_answer_was_lost() {
+    let mut db = postgres::database();
+    let mut conn = prepare(&mut db);
+    let id = Limited.enqueue(&mut conn).unwrap().id();
+    let proxy = Proxy::start(&db.url());
+    let running = start_limited(&proxy);
+    // The first one finds the job blocked.
+    proxy.once(CLAIM_SELECTED, Fault::Stall(Duration::from_millis(1)));
+    proxy.once(CLAIM_SELECTED, Fault::LoseAnswer);
+    let answer = running.claim_now(id).unwrap();
+    proxy.strikes();
+    proxy.strikes();
+    let limited = answer.claimed().expect("the caller has it");
+    assert_eq!(limited.work(|_: Limited, lease| lease.finish()), Settled::Completed);
+}
+
+#[test]
+fn a_job_whose_place_is_not_decided_yet_is_busy_and_not_blocked() {
+    let mut db = postgres::database();
+    let mut conn = prepare(&mut db);
+    let id = Limited.enqueue(&mut conn).unwrap().id();
+    let proxy = Proxy::start(&db.url());
+    let running = start_limited(&proxy);
+    // Another process lets jobs in, or has the row.
+    for lock in [
+        "SELECT pg_advisory_xact_lock(1097100649, hashtext('leasehold'))::text",
+        "SELECT id FROM leasehold.jobs FOR UPDATE",
+    ] {
+        db.sql(&format!("BEGIN; {lock}"));
+        let answer = running.claim_now(id).unwrap();
+        assert!(matches!(answer, Answer::Busy), "{answer} while {lock}");
+        db.sql("ROLLBACK");
+    }
+    assert!(running.claim_now(id).unwrap().is_claimed());
 }
 
 #[test]

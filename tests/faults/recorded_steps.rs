@@ -1,8 +1,13 @@
 //! What breaks between the effect of a step and its record.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
 use diesel::connection::SimpleConnection;
-use diesel::r2d2::{ConnectionManager, Pool};
-use leasehold::{Job, JobError};
+use diesel::r2d2::{ConnectionManager, CustomizeConnection, Pool};
+use leasehold::{Backend, Job, JobError};
 use leasehold_tests::jobs::{Charge, SOON, Then, job, prepare};
 use leasehold_tests::{TestDb, WorkerProcess, conformance, eventually};
 
@@ -71,5 +76,55 @@ conformance!(
         eventually(SOON, "the job has ended", || running.counts().discarded == 1);
         assert_eq!(db.integer("SELECT count(*) FROM leasehold.steps"), 1);
         assert_eq!(db.integer("SELECT count(*) FROM written"), 0);
+    }
+);
+
+/// A host's pool, on PostgreSQL with a short patience, on SQLite with none.
+#[derive(Debug)]
+struct Impatient(&'static str);
+
+impl<C: Backend> CustomizeConnection<C, diesel::r2d2::Error> for Impatient {
+    fn on_acquire(&self, conn: &mut C) -> Result<(), diesel::r2d2::Error> {
+        conn.batch_execute(self.0).map_err(diesel::r2d2::Error::QueryError)
+    }
+}
+
+conformance!(
+    fn a_lock_that_outlasts_a_pools_patience_does_not_cost_the_record(db: &mut Db) {
+        let mut conn = migrated(db);
+        let id = probe("").enqueue(&mut conn).unwrap().id();
+        let (patience, lock) = match Db::BACKEND {
+            "sqlite" => ("PRAGMA busy_timeout = 0", "BEGIN IMMEDIATE".to_owned()),
+            _ => {
+                let lock = format!("BEGIN; SELECT id FROM leasehold.jobs WHERE id = {id} FOR UPDATE");
+                ("SET lock_timeout = '20ms'", lock)
+            }
+        };
+        let pool = Pool::builder()
+            .max_size(1)
+            .connection_customizer(Box::new(Impatient(patience)))
+            .build(ConnectionManager::<Connection>::new(db.url()))
+            .unwrap();
+        let (locker, calls) = (Mutex::new(Some(db.connect())), Arc::new(AtomicU32::new(0)));
+        let counted = Arc::clone(&calls);
+        let worker = worker(db, move |_, mut lease| {
+            lease.step("charge", |_| {
+                counted.fetch_add(1, Ordering::AcqRel);
+                if let Some(mut locker) = locker.lock().unwrap().take() {
+                    locker.batch_execute(&lock)?;
+                    // Longer than some tries that follow each other at once.
+                    thread::spawn(move || {
+                        thread::sleep(Duration::from_secs(1));
+                        drop(locker);
+                    });
+                }
+                Ok::<_, JobError>(1)
+            })?;
+            Err(JobError::discard("enough"))
+        });
+        let running = worker.with_pool(pool).start().unwrap();
+        eventually(SOON, "the job has ended", || running.counts().discarded == 1);
+        assert_eq!((calls.load(Ordering::Acquire), running.counts().retried), (1, 0));
+        assert_eq!(db.integer("SELECT count(*) FROM leasehold.steps"), 1);
     }
 );

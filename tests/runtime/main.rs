@@ -23,6 +23,7 @@ mod retries;
 mod schedules;
 mod selected;
 mod selected_lists;
+mod selected_odd;
 mod shutdown;
 mod signals;
 #[cfg(feature = "sqlite")]

@@ -24,7 +24,7 @@ conformance!(
         let text = refusal(Worker::<Connection, _>::new(db.url(), ()));
         assert_eq!(
             text,
-            "no job type is registered: call `register::<J>()` before starting"
+            "no job type is registered, and no relay: call `register::<J>()` before starting"
         );
     }
 );

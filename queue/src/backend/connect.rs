@@ -164,10 +164,57 @@ impl WriteGate {
         return false;
     }
 
-    /// Runs `work` while holding the gate, in order of arrival.
+    /// Whether this thread holds it: what it runs meanwhile would wait for itself.
+    pub(crate) fn is_mine(&self) -> bool {
+        #[cfg(feature = "sqlite")]
+        return self.lock.as_ref().is_some_and(mine::has);
+        #[cfg(not(feature = "sqlite"))]
+        return false;
+    }
+
+    /// Runs `work` while holding the gate, in order of arrival; at once if this thread holds it already, so that the
+    /// database says what is wrong, and nobody waits for ever.
     pub fn hold<T>(&self, work: impl FnOnce() -> T) -> T {
         #[cfg(feature = "sqlite")]
-        let _held = self.lock.as_ref().map(|lock| lock.lock());
+        let _held = match self.is_mine() {
+            true => None,
+            false => self.lock.as_ref().map(|lock| (lock.lock(), mine::note(lock))),
+        };
         work()
+    }
+}
+
+/// The gates that a thread holds. The mutex itself knows no owner.
+#[cfg(feature = "sqlite")]
+mod mine {
+    use std::cell::RefCell;
+    use std::sync::Arc;
+
+    use parking_lot::FairMutex;
+
+    thread_local! {
+        static MINE: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    }
+
+    fn address(lock: &Arc<FairMutex<()>>) -> usize {
+        Arc::as_ptr(lock).addr()
+    }
+
+    pub(super) fn has(lock: &Arc<FairMutex<()>>) -> bool {
+        MINE.with_borrow(|mine| mine.contains(&address(lock)))
+    }
+
+    /// Until what it returns is dropped.
+    pub(super) fn note(lock: &Arc<FairMutex<()>>) -> Noted {
+        MINE.with_borrow_mut(|mine| mine.push(address(lock)));
+        Noted(address(lock))
+    }
+
+    pub(super) struct Noted(usize);
+
+    impl Drop for Noted {
+        fn drop(&mut self) {
+            MINE.with_borrow_mut(|mine| mine.retain(|address| *address != self.0));
+        }
     }
 }

@@ -1,12 +1,13 @@
 //! What the runtime keeps of a lease.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
 use super::fence::{Fence, Refusal};
+use super::standing::Standing;
 use crate::backend::ClaimedRow;
 
 /// What the runtime keeps of a lease, so that it can renew and settle the job whatever the handler does with the guard.
@@ -31,30 +32,16 @@ pub(crate) struct Held {
     expires_at: AtomicU64,
     beaten_at: AtomicU64,
     begun_at: OnceLock<Instant>,
-    standing: AtomicU8,
-    refusal: OnceLock<Refusal>,
+    standing: Standing,
     cancel_requested: AtomicBool,
     /// When progress was last written, and what.
     told: Mutex<Option<(Instant, u64, u64)>>,
-    /// Bits: how the handler and its thread stand.
-    place: AtomicU8,
     /// Whether it runs on a thread that is none of the worker's.
     outside: AtomicBool,
 }
 
 /// How often progress is written at the most.
 const TELL_EVERY: Duration = Duration::from_millis(200);
-
-/// The handler has returned.
-const RETURNED: u8 = 1;
-/// The handler ran past its timeout before it returned.
-const TIMED_OUT: u8 = 2;
-/// Another thread has the place of the one whose handler is stuck.
-const REPLACED: u8 = 4;
-
-const HOLDS: u8 = 0;
-const LOST: u8 = 1;
-const COMMITTED: u8 = 2;
 
 /// Milliseconds on the monotonic clock, from a fixed point in this process.
 fn clock_ms(at: Instant) -> u64 {
@@ -89,11 +76,9 @@ impl Held {
             expires_at: AtomicU64::new(0),
             beaten_at: AtomicU64::new(0),
             begun_at: OnceLock::new(),
-            standing: AtomicU8::new(HOLDS),
-            refusal: OnceLock::new(),
+            standing: Standing::new(),
             cancel_requested: AtomicBool::new(false),
             told: Mutex::new(None),
-            place: AtomicU8::new(0),
             outside: AtomicBool::new(false),
         };
         held.renewed(sent);
@@ -136,28 +121,22 @@ impl Held {
     /// How long the handler may still run; `None` when it has no limit, has not begun, has returned or was timed out.
     pub(crate) fn times_out_in(&self, now: Instant) -> Option<Duration> {
         let (timeout, begun) = (self.timeout?, *self.begun_at.get()?);
-        let runs = self.place.load(Ordering::Acquire) == 0;
-        runs.then(|| timeout.saturating_sub(now.saturating_duration_since(begun)))
+        self.standing
+            .is_in_time()
+            .then(|| timeout.saturating_sub(now.saturating_duration_since(begun)))
     }
 
-    /// Notes that the handler ran past its timeout; false when it has returned, or was timed out before.
+    /// See [`Standing::time_out`], and so on.
     pub(crate) fn time_out(&self) -> bool {
-        let timed_out = |place| (place == 0).then_some(TIMED_OUT);
-        self.place
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, timed_out)
-            .is_ok()
+        self.standing.time_out()
     }
 
     pub(crate) fn is_timed_out(&self) -> bool {
-        self.place.load(Ordering::Acquire) & TIMED_OUT != 0
+        self.standing.is_timed_out()
     }
 
-    /// Gives the place of a timed-out handler's thread away; false when the handler has returned.
     pub(crate) fn replace(&self) -> bool {
-        let replaced = |place| (place == TIMED_OUT).then_some(TIMED_OUT | REPLACED);
-        self.place
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, replaced)
-            .is_ok()
+        self.standing.replace()
     }
 
     /// It begins on a thread of the caller's, which no other thread replaces.
@@ -170,30 +149,23 @@ impl Held {
     }
 
     pub(crate) fn is_replaced(&self) -> bool {
-        self.place.load(Ordering::Acquire) & REPLACED != 0
+        self.standing.is_replaced()
     }
 
-    /// The handler has returned: from now on it neither times out nor is its thread replaced.
     pub(crate) fn mark_returned(&self) {
-        self.place.fetch_or(RETURNED, Ordering::AcqRel);
+        self.standing.mark_returned();
     }
 
-    /// Notes why the lease is lost; whether that is news. A committed lease stays committed: a late answer must not turn
-    /// it into a lost one.
     pub(crate) fn mark_lost(&self, refusal: Refusal) -> bool {
-        let _ = self.refusal.set(refusal);
-        self.standing
-            .compare_exchange(HOLDS, LOST, Ordering::AcqRel, Ordering::Acquire)
-            .is_ok()
+        self.standing.mark_lost(refusal)
     }
 
-    /// The database's word, so it overrides what was assumed.
     pub(crate) fn mark_committed(&self) {
-        self.standing.store(COMMITTED, Ordering::Release);
+        self.standing.mark_committed();
     }
 
     pub(crate) fn is_committed(&self) -> bool {
-        self.standing.load(Ordering::Acquire) == COMMITTED
+        self.standing.is_committed()
     }
 
     pub(crate) fn request_cancel(&self) -> bool {
@@ -220,10 +192,6 @@ impl Held {
 
     /// Why the lease is not to be trusted any more, if it is not.
     pub(crate) fn lost(&self) -> Option<Refusal> {
-        match self.standing.load(Ordering::Acquire) {
-            LOST => self.refusal.get().cloned(),
-            HOLDS if self.remaining(Instant::now()).is_zero() => Some(Refusal::Expired),
-            _ => None,
-        }
+        self.standing.lost(|| self.remaining(Instant::now()).is_zero())
     }
 }

@@ -103,7 +103,8 @@ impl<C: Backend> LeaseGuard<'_, C> {
     /// - [`StepError`] behind the [`JobError`], which says whether the effect has happened;
     /// - [`JobError::refusal`] when the job is not this worker's any more: before the first effect of an execution the
     ///   database is asked, before the others this process, and each record is fenced;
-    /// - the database is away: before the first effect as [`LeaseGuard::read`]; a record is tried again until the lease ends.
+    /// - the database is away: before the first effect as [`LeaseGuard::read`]; a record is tried again until the lease ends,
+    ///   also while somebody else's lock is in its way.
     ///
     /// ```
     /// # include!("../doctest_setup.rs");
@@ -140,7 +141,7 @@ impl<C: Backend> LeaseGuard<'_, C> {
             result: result.json().to_owned(),
         };
         // Also when this process takes the lease for lost by now: the effect has happened, and the database decides.
-        if let Some(refusal) = self.record(&step)? {
+        if let Some(refusal) = self.record(step)? {
             return Err(self.lose(refusal));
         }
         if let Some(asked) = self.steps.as_mut().and_then(|steps| steps.asked.get_mut(position)) {

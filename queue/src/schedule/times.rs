@@ -10,6 +10,10 @@ use super::cron::{Pattern, parse};
 /// No zone is further from UTC, and none changes its clock by more.
 const TWO_DAYS_S: i64 = 2 * 24 * 3600;
 
+/// The years 0 to 9999, and a little more for what lies around a time. Near the ends of its own calendar, which are further
+/// away, the clock of a zone cannot be asked without a panic.
+const CALENDAR_S: std::ops::RangeInclusive<i64> = -62_167_219_200 - 2 * TWO_DAYS_S..=253_402_300_799 + 2 * TWO_DAYS_S;
+
 /// A cron text in a time zone. Times are milliseconds since 1970, fire times whole seconds.
 ///
 /// Times that are named one by one happen once on each day that is meant: one that the clock leaves out comes when the
@@ -70,6 +74,9 @@ impl Times {
     }
 
     fn local(&self, seconds: i64) -> Option<DateTime<Tz>> {
+        if !CALENDAR_S.contains(&seconds) {
+            return None;
+        }
         Some(DateTime::from_timestamp(seconds, 0)?.with_timezone(&self.zone))
     }
 

@@ -1,7 +1,8 @@
 //! What a worker claims together: the queues with a number of threads of their own each by itself, the others at once.
 
+use super::Worker;
+use super::cap::Cap;
 use super::leases::Leases;
-use super::{Locked, Worker};
 use crate::backend::{Backend, Served};
 
 impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
@@ -39,25 +40,12 @@ pub(crate) struct Lane {
     cap: Option<Cap>,
 }
 
-/// A queue of which only so many threads run jobs.
-struct Cap {
-    queue: String,
-    threads: usize,
-    /// Held from the count of what runs to the end of the claim: threads that claim for themselves must not count the
-    /// same room twice.
-    claiming: Locked<()>,
-}
-
 impl Lane {
     /// One for each queue in `caps`, and one for the rest.
     pub(super) fn of(serves: &[Served], caps: &[(String, usize)]) -> Vec<Self> {
         let capped = caps.iter().map(|(queue, threads)| Self {
             serves: serves.iter().filter(|served| served.queue == *queue).cloned().collect(),
-            cap: Some(Cap {
-                queue: queue.clone(),
-                threads: *threads,
-                claiming: Locked::new(()),
-            }),
+            cap: Some(Cap::new(queue, *threads)),
         });
         let is_capped = |served: &&Served| caps.iter().any(|(queue, _)| *queue == served.queue);
         let rest = Self {
@@ -79,9 +67,9 @@ impl Lane {
     /// Claims with as much room as there is for this lane, `wanted` at the most. What is claimed is among the leases when
     /// `claim` returns.
     pub(super) fn claim<T>(&self, leases: &Leases, wanted: usize, claim: impl FnOnce(usize) -> T) -> T {
-        let Some(cap) = &self.cap else { return claim(wanted) };
-        let _claiming = cap.claiming.lock();
-        let room = cap.threads.saturating_sub(leases.held_in(&cap.queue));
-        claim(room.min(wanted))
+        match &self.cap {
+            Some(cap) => cap.claim(leases, wanted, claim),
+            None => claim(wanted),
+        }
     }
 }

@@ -1,12 +1,13 @@
 //! The leases that this process holds.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::lease::{Fence, Held};
+use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// Every lease between its claim and its settlement. What is in here is renewed.
 #[derive(Debug)]
@@ -21,7 +22,7 @@ impl Leases {
     pub(crate) fn new() -> Self {
         let (poke, poked) = bounded(1);
         Self {
-            held: Mutex::default(),
+            held: Mutex::new(HashMap::new()),
             fewer: Condvar::new(),
             poke,
             poked,

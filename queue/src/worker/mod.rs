@@ -36,6 +36,7 @@ mod batch;
 pub use batch::{Progress, Summary};
 
 mod builder;
+mod cap;
 pub use builder::{StartError, Worker};
 
 mod checker;
@@ -216,12 +217,12 @@ impl Stop {
     }
 
     fn stop(&self) {
-        self.stopping.store(true, Ordering::Release);
+        self.stopping.store(true, Ordering::SeqCst);
         self.open.lock().take();
     }
 
     fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Acquire)
+        self.stopping.load(Ordering::SeqCst)
     }
 
     /// Closes at the stop.

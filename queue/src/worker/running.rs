@@ -164,7 +164,8 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
 
     /// Whether every worker thread has ended, but for those stuck in a handler that is fenced already.
     fn is_quiet(&self) -> bool {
-        let quiet = self.shared.alive.load(Ordering::Acquire) <= self.stuck_handlers();
+        let quiet =
+            self.shared.alive.load(Ordering::Acquire) <= self.stuck_handlers() && self.shared.choosing.is_quiet();
         if !quiet {
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -1,7 +1,7 @@
 //! Finish, retry, snooze, discard, release.
 
 use diesel::result::{DatabaseErrorKind, Error, QueryResult};
-use diesel::sql_types::{BigInt, Bool, Nullable, Text};
+use diesel::sql_types::{BigInt, Bool, Integer, Nullable, Text};
 use diesel::{QueryableByName, RunQueryDsl, SqliteConnection};
 
 use super::{fences_json, json, write};
@@ -42,6 +42,12 @@ const PUT_BACK: &str = "
         blocked_by = CASE WHEN limit_key IS NOT NULL AND $6 <= 0 THEN 'limit' END, lease_until = NULL, worker = NULL, begun = 0
     WHERE id = $1 AND generation = $2 AND lease_token = $3 AND state = 'running'
         AND max($5, cancel_requested_at IS NULL) = 1
+    RETURNING attempt + $5 AS attempt
+";
+
+/// After the job was put back, for it may have been left as it is.
+const NOTE_ERROR: &str = "
+    INSERT OR IGNORE INTO leasehold_job_errors (job_id, generation, attempt, at, cause, error) VALUES ($1, $2, $3, $4, $5, $6)
 ";
 
 const RECORD_ERRORS: &str = "
@@ -96,11 +102,7 @@ impl SettleStatements for SqliteConnection {
     }
 
     fn put_back(&mut self, schema: &Schema, fence: &Fence, how: &PutBack) -> QueryResult<usize> {
-        let fences = fences_json(&[*fence]);
         write(self, |conn, now| {
-            if let Some(error) = &how.error {
-                record_errors(conn, schema, &fences, error, now)?;
-            }
             let binds = (
                 bind::<BigInt, _>(fence.id),
                 bind::<BigInt, _>(fence.generation),
@@ -110,7 +112,11 @@ impl SettleStatements for SqliteConnection {
                 bind::<BigInt, _>(how.delay_ms),
                 bind::<BigInt, _>(now),
             );
-            Sql(schema.render(PUT_BACK), binds).execute(conn)
+            let put_back: Vec<Attempt> = Sql(schema.render(PUT_BACK), binds).load(conn)?;
+            if let (Some(error), [row]) = (&how.error, &put_back[..]) {
+                note_error(conn, schema, fence, row.attempt, error, now)?;
+            }
+            Ok(put_back.len())
         })
     }
 
@@ -138,6 +144,13 @@ impl SettleStatements for SqliteConnection {
         })?;
         Ok(released.into_iter().map(|row| row.id).collect())
     }
+}
+
+/// The attempt that a job was put back from.
+#[derive(QueryableByName)]
+struct Attempt {
+    #[diesel(sql_type = Integer)]
+    attempt: i32,
 }
 
 /// How running jobs end.
@@ -215,6 +228,29 @@ pub(super) fn delete_keys(conn: &mut SqliteConnection, schema: &Schema, jobs: &[
         let binds = (bind::<Text, _>(json(&keys)?), bind::<BigInt, _>(i64::from(bit)));
         Sql(schema.render(DELETE_KEYS), binds).execute(conn)?;
     }
+    Ok(())
+}
+
+/// Keeps a failed attempt with a job that has been put back.
+fn note_error(
+    conn: &mut SqliteConnection,
+    schema: &Schema,
+    fence: &Fence,
+    attempt: i32,
+    error: &AttemptError,
+    now: i64,
+) -> QueryResult<()> {
+    let binds = (
+        bind::<BigInt, _>(fence.id),
+        bind::<BigInt, _>(fence.generation),
+        bind::<Integer, _>(attempt),
+        bind::<BigInt, _>(now),
+        bind::<Text, _>(error.cause),
+        bind::<Text, _>(&error.error),
+    );
+    Sql(schema.render(NOTE_ERROR), binds).execute(conn)?;
+    let fences = fences_json(&[*fence]);
+    Sql(schema.render(TRIM_ERRORS), (bind::<Text, _>(fences),)).execute(conn)?;
     Ok(())
 }
 

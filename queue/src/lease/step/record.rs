@@ -1,5 +1,6 @@
 //! The record of a step, when its effect has happened.
 
+use std::fmt::Write as _;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -7,7 +8,7 @@ use diesel::result::{DatabaseErrorKind, Error, QueryResult};
 
 use super::StepError;
 use crate::backend::{Backend, NewStep};
-use crate::commit::{MAX_STALE_CONNECTIONS, depth, is_dead};
+use crate::commit::{MAX_STALE_CONNECTIONS, depth, is_conflict, is_dead};
 use crate::handler::JobError;
 use crate::lease::{Fence, LeaseGuard, Refusal};
 use crate::schema::Schema;
@@ -20,7 +21,7 @@ const MAX_REFUSALS: u32 = 3;
 enum Failed {
     /// The pool's connection was dead, or in the middle of somebody's transaction.
     Stale(JobError),
-    /// The database is away, or takes no writes for now.
+    /// The database is away, takes no writes for now, or somebody else has a lock.
     Away(JobError),
     Refused(Error),
 }
@@ -28,17 +29,19 @@ enum Failed {
 impl<C: Backend> LeaseGuard<'_, C> {
     /// Records a step; how the row refused it, if it did. A step that is not recorded is called again, so this goes on as
     /// long as the lease does. Writing it twice does no harm.
-    pub(super) fn record(&mut self, step: &NewStep) -> Result<Option<Refusal>, JobError> {
+    pub(super) fn record(&mut self, mut step: NewStep) -> Result<Option<Refusal>, JobError> {
         let (mut stale, mut refused, mut wait) = (0, 0, Duration::from_millis(20));
         loop {
-            let why = match self.record_once(step) {
+            let why = match self.record_once(&step) {
                 Ok(refusal) => return Ok(refusal),
                 Err(Failed::Refused(source)) => {
                     refused += 1;
                     if refused >= MAX_REFUSALS || self.slot.permits_savepoint() {
-                        let step = step.name.clone();
+                        let step = step.name;
                         return Err(StepError::Unrecorded { step, source }.into());
                     }
+                    // A database whose encoding lacks a character refuses the whole statement.
+                    step.result = in_ascii(&step.result);
                     continue;
                 }
                 Err(Failed::Stale(_)) if stale < MAX_STALE_CONNECTIONS => {
@@ -80,6 +83,7 @@ impl<C: Backend> LeaseGuard<'_, C> {
             _ if savepoint => Failed::Refused(error),
             Error::DatabaseError(DatabaseErrorKind::ReadOnlyTransaction, _) => Failed::Away(error.into()),
             _ if is_dead(conn, &error) => Failed::Stale(error.into()),
+            _ if passes(&error) => Failed::Away(error.into()),
             _ => Failed::Refused(error),
         });
         self.slot.give_back(recorded.is_err());
@@ -100,4 +104,27 @@ fn record<C: Backend>(conn: &mut C, schema: &Schema, fence: &Fence, step: &NewSt
             .map(Some)
             .ok_or_else(|| Error::QueryBuilderError("another lease recorded it".into()))
     })
+}
+
+/// Whether the database refused for a moment alone, as with the application's own pool it may do at once. Diesel tells no
+/// SQLSTATE, so a lock is known by the text.
+fn passes(error: &Error) -> bool {
+    let is_lock = |text: &str| text.contains("database is locked") || text.contains("lock timeout");
+    is_conflict(error) || matches!(error, Error::DatabaseError(_, info) if is_lock(info.message()))
+}
+
+/// The same JSON without a character beyond ASCII: those are in texts, where escapes stand for them.
+fn in_ascii(json: &str) -> String {
+    json.chars()
+        .fold(String::with_capacity(json.len()), |mut ascii, character| {
+            match character.is_ascii() {
+                true => ascii.push(character),
+                false => {
+                    for unit in character.encode_utf16(&mut [0; 2]) {
+                        let _ = write!(ascii, "\\u{unit:04x}");
+                    }
+                }
+            }
+            ascii
+        })
 }

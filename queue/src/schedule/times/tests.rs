@@ -191,3 +191,15 @@ fn an_instant_between_two_seconds_belongs_to_the_earlier() {
         Some(utc("2104-02-29 00:00"))
     );
 }
+
+#[test]
+fn there_are_no_fire_times_beyond_the_calendar() {
+    for cron in ["0 0 29 2 MON", "*/5 * * * *"] {
+        let times = times(cron, "Australia/Lord_Howe");
+        for ms in [i64::MIN, i64::MAX, 8_210_266_876_799_000, -8_334_601_228_800_000] {
+            assert_eq!((times.until(ms), times.after(ms)), (None, None), "{cron} at {ms}");
+        }
+        let far = utc("4900-01-01 00:00");
+        assert!(times.until(far).is_some_and(|at| at <= far) && times.after(far).is_some_and(|at| at > far));
+    }
+}

@@ -106,6 +106,9 @@ pub enum ClaimError {
     /// The worker stops, and claims nothing more.
     #[error("the worker is stopping, and claims nothing more")]
     Stopping,
+    /// Called inside the commit of a lease on SQLite, which keeps every other writer waiting, this claim among them.
+    #[error("a claim inside the commit of a lease would wait for that commit, and the commit for it: claim before it")]
+    InCommit,
     /// The database could not be reached. Should it have claimed something all the same, that is given back as soon as it
     /// answers again, or at the latest when the lease ends.
     #[error("the database is away")]

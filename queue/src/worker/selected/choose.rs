@@ -9,8 +9,9 @@ use uuid::Uuid;
 use super::selection::Distinct;
 use super::{Answer, ClaimError, ClaimedJob, Selected, Selection};
 use crate::admit::{KEYS, admit, alone};
-use crate::backend::{Backend, Chosen, ClaimedRow, Keys, SelectedAs, SelectedRequest, SelectedRow};
+use crate::backend::{Backend, Chosen, ClaimedRow, Keys, KindLimit, SelectedAs, SelectedRequest, SelectedRow};
 use crate::claim;
+use crate::schema::Schema;
 use crate::worker::control::{Control, Failure};
 use crate::worker::{Running, Shared};
 
@@ -18,12 +19,22 @@ use crate::worker::{Running, Shared};
 const LOOKS: u32 = 3;
 /// Rows that one statement makes claimable.
 const PROMOTE_LIMIT: i64 = 1000;
+/// How often it is tried to let jobs in while somebody else does, each time after this wait.
+const ADMISSIONS: u32 = 3;
+const ADMISSION_WAIT: Duration = Duration::from_millis(2);
 
 /// An answer, and the claim that it is of.
 struct Found {
     row: SelectedRow,
     lease_token: Uuid,
     sent: Instant,
+}
+
+impl Found {
+    /// Whether a limit keeps the job.
+    fn is_kept(&self) -> bool {
+        matches!(self.row.found, SelectedAs::ByLimit { .. })
+    }
 }
 
 impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
@@ -63,8 +74,13 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
         if chosen.asked.is_empty() {
             return Ok(Vec::new());
         }
+        // Before the look at the stop: it either sees the stop, or is seen by it.
+        let _under_way = self.shared.choosing.under_way();
         if self.shared.stop.is_stopping() {
             return Err(ClaimError::Stopping);
+        }
+        if self.shared.choosing.is_in_commit() {
+            return Err(ClaimError::InCommit);
         }
         let found = choose(&self.shared, &chosen)?;
         let take = |(asked, found): (_, Found)| Selected {
@@ -103,35 +119,64 @@ fn choose<C: Backend, A: Send + Sync + 'static>(
     chosen: &Distinct,
 ) -> Result<Vec<Found>, ClaimError> {
     let mut control = shared.choosing.control.lock();
-    let mut found = claim(shared, &mut control, chosen)?;
-    let places: Vec<usize> = (0..found.len())
-        .filter(|place| matches!(found[*place].row.found, SelectedAs::ByLimit { .. }))
-        .collect();
-    if places.is_empty() || !let_in(shared, &mut control, &found) {
+    let asked = match chosen.keys.as_slice() {
+        [] => Chosen::Ids(&chosen.ids),
+        keys => Chosen::Keys(keys),
+    };
+    let mut found = claim(shared, &mut control, asked)?;
+    let places: Vec<usize> = (0..found.len()).filter(|place| found[*place].is_kept()).collect();
+    if places.is_empty() {
+        return Ok(found);
+    }
+    let mut seen = admit_kept(shared, &mut control, &found);
+    if seen == Seen::Full {
         return Ok(found);
     }
     let ids: Vec<i64> = places.iter().filter_map(|place| found[*place].row.id).collect();
     // What was claimed before stays claimed, whatever becomes of the second claim.
-    if let Ok(again) = claim_once(shared, &mut control, Chosen::Ids(&ids)) {
-        for (place, again) in places.into_iter().zip(again) {
-            found[place] = again;
+    match claim(shared, &mut control, Chosen::Ids(&ids)) {
+        Ok(again) => places
+            .iter()
+            .zip(again)
+            .for_each(|(place, again)| found[*place] = again),
+        Err(_) => seen = Seen::Unclear,
+    }
+    if seen == Seen::Unclear {
+        for kept in found.iter_mut().filter(|found| found.is_kept()) {
+            kept.row.found = SelectedAs::Busy;
         }
     }
     Ok(found)
 }
 
-/// Admits what there is room for under the limits that keep chosen jobs; whether any job was let in.
-fn let_in<C: Backend, A>(shared: &Shared<C, A>, control: &mut Control<C>, found: &[Found]) -> bool {
+/// What was seen of the limits that keep chosen jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Seen {
+    /// None has room.
+    Full,
+    /// They were let in as far as there was room.
+    Admitted,
+    /// Somebody else was letting jobs in, or had their rows locked: a chosen one may have a place a moment later.
+    Unclear,
+}
+
+/// Admits what there is room for under the limits that keep chosen jobs.
+fn admit_kept<C: Backend, A>(shared: &Shared<C, A>, control: &mut Control<C>, found: &[Found]) -> Seen {
     let mut kept: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for found in found {
         if let SelectedAs::ByLimit { kind, limit_key } = &found.row.found {
             kept.entry(kind).or_default().push(limit_key.clone());
         }
     }
-    let (schema, serves) = (&shared.schema, &shared.serves);
     // Those that have come due wait for their limit only from then on.
-    let promoted = control.run(|conn| conn.promote(schema, serves, PROMOTE_LIMIT));
-    let mut admitted = promoted.unwrap_or_default();
+    let promoted = control.run(|conn| conn.promote(&shared.schema, &shared.serves, PROMOTE_LIMIT));
+    let mut seen = match promoted {
+        Ok(0) => Seen::Full,
+        // The chosen one may be behind these.
+        Ok(rows) if i64::try_from(rows).is_ok_and(|rows| rows >= PROMOTE_LIMIT) => Seen::Unclear,
+        Ok(_) => Seen::Admitted,
+        Err(_) => Seen::Unclear,
+    };
     let limits = shared.registry.limits();
     for (limit, mut keys) in limits
         .iter()
@@ -140,30 +185,39 @@ fn let_in<C: Backend, A>(shared: &Shared<C, A>, control: &mut Control<C>, found:
         keys.sort_unstable();
         keys.dedup();
         for keys in keys.chunks(KEYS) {
-            let admission = control.run(|conn| {
-                alone(conn, schema, |conn| {
-                    let admission = admit(conn, schema, limit, Keys::These(keys))?;
-                    if admission.admitted > 0 {
-                        conn.tell_admitted(schema)?;
-                    }
-                    Ok(admission.admitted)
-                })
-            });
-            admitted += admission.ok().flatten().unwrap_or_default();
+            seen = seen.max(let_in_under(&shared.schema, control, limit, keys));
         }
     }
-    admitted > 0
+    seen
+}
+
+fn let_in_under<C: Backend>(schema: &Schema, control: &mut Control<C>, limit: &KindLimit, keys: &[String]) -> Seen {
+    for _ in 0..ADMISSIONS {
+        let admission = control.run(|conn| {
+            alone(conn, schema, |conn| {
+                let admission = admit(conn, schema, limit, Keys::These(keys))?;
+                if admission.admitted > 0 {
+                    conn.tell_admitted(schema)?;
+                }
+                Ok(admission)
+            })
+        });
+        match admission {
+            Ok(Some(admission)) if admission.more => return Seen::Unclear,
+            Ok(Some(admission)) if admission.admitted > 0 => return Seen::Admitted,
+            Ok(Some(_)) => return Seen::Full,
+            Ok(None) => std::thread::sleep(ADMISSION_WAIT),
+            Err(_) => return Seen::Unclear,
+        }
+    }
+    Seen::Unclear
 }
 
 fn claim<C: Backend, A: Send + Sync + 'static>(
     shared: &Shared<C, A>,
     control: &mut Control<C>,
-    chosen: &Distinct,
+    asked: Chosen<'_>,
 ) -> Result<Vec<Found>, ClaimError> {
-    let asked = match chosen.keys.as_slice() {
-        [] => Chosen::Ids(&chosen.ids),
-        keys => Chosen::Keys(keys),
-    };
     let doubt = match claim_once(shared, control, asked) {
         Ok(found) => return Ok(found),
         Err((Failure::Refused(error), ..)) => return Err(ClaimError::Database(error)),

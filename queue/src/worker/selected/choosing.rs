@@ -2,12 +2,13 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
 use uuid::Uuid;
 
-use crate::backend::{Backend, ConnectionSettings};
+use crate::backend::{Backend, ConnectionSettings, WriteGate};
 use crate::lease::{Fence, Held};
 use crate::worker::control::{Control, Failure};
 use crate::worker::executor::{Claimed, ToSettle};
@@ -18,8 +19,11 @@ use crate::worker::{Locked, Shared};
 const LONGEST_DOUBT: Duration = Duration::from_secs(3600);
 
 pub(in crate::worker) struct Choosing<C: Backend> {
-    /// One connection for all callers: no claim waits for a row, so each has its turn soon.
+    /// One connection for all callers: no claim waits for a row, and one that asks a limit again waits for milliseconds.
     pub(super) control: Locked<Control<C>>,
+    gate: WriteGate,
+    /// Callers between their look at the stop and the note of what they claimed: a stop waits for them.
+    under_way: AtomicUsize,
     /// Claims whose answer was lost, and for whose jobs nobody waits.
     in_doubt: Locked<Vec<(Uuid, Instant)>>,
     /// Claimed, and neither begun nor handed over nor dropped by the caller. Whoever takes one out of here has it.
@@ -34,6 +38,8 @@ impl<C: Backend> Choosing<C> {
     pub(in crate::worker) fn new(url: &str, settings: &ConnectionSettings) -> Self {
         Self {
             control: Locked::new(Control::new("claim selected", url, settings)),
+            gate: C::write_gate(url),
+            under_way: AtomicUsize::new(0),
             in_doubt: Locked::new(Vec::new()),
             unbegun: Locked::new(HashMap::new()),
             handed: Locked::new(VecDeque::new()),
@@ -56,6 +62,21 @@ impl<C: Backend> Choosing<C> {
         settle.as_ref().is_some_and(|settle| settle.send(done).is_ok())
     }
 
+    /// Until this is dropped, a stop waits for what the caller claims.
+    pub(super) fn under_way(&self) -> UnderWay<'_> {
+        self.under_way.fetch_add(1, Ordering::SeqCst);
+        UnderWay(&self.under_way)
+    }
+
+    pub(in crate::worker) fn is_quiet(&self) -> bool {
+        self.under_way.load(Ordering::SeqCst) == 0
+    }
+
+    /// Whether the calling thread is inside a commit that keeps all other writers waiting.
+    pub(super) fn is_in_commit(&self) -> bool {
+        self.gate.is_mine()
+    }
+
     pub(super) fn keep(&self, held: &Arc<Held>) {
         self.unbegun.lock().insert(held.fence, Arc::clone(held));
     }
@@ -73,7 +94,7 @@ impl<C: Backend> Choosing<C> {
         self.handed.lock().pop_front()
     }
 
-    /// All that nobody has begun, to be given back.
+    /// All that nobody has begun, to be released.
     pub(in crate::worker) fn take_unbegun(&self) -> Vec<Arc<Held>> {
         let mut unbegun: Vec<_> = self.unbegun.lock().drain().map(|(_, held)| held).collect();
         unbegun.extend(self.handed.lock().drain(..).map(|job| job.held));
@@ -85,21 +106,28 @@ impl<C: Backend> Choosing<C> {
     }
 }
 
-/// Gives back what was claimed by claims whose answer was lost: their callers were told that the database is away.
+pub(super) struct UnderWay<'a>(&'a AtomicUsize);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Releases what was claimed by claims whose answer was lost: their callers were told that the database is away.
 pub(in crate::worker) fn resolve<C: Backend, A>(shared: &Shared<C, A>) {
     let doubts = std::mem::take(&mut *shared.choosing.in_doubt.lock());
     for (lease_token, sent) in doubts {
-        let given_back = give_back(shared, lease_token);
-        match given_back {
+        match release(shared, lease_token) {
             Ok(0) => {}
-            Ok(jobs) => log::info!("gave back {jobs} jobs of a claim whose answer was lost"),
+            Ok(jobs) => log::info!("released {jobs} jobs of a claim whose answer was lost"),
             Err(_) if sent.elapsed() < LONGEST_DOUBT => shared.choosing.doubt(lease_token, sent),
             Err(_) => {}
         }
     }
 }
 
-fn give_back<C: Backend, A>(shared: &Shared<C, A>, lease_token: Uuid) -> Result<usize, Failure> {
+fn release<C: Backend, A>(shared: &Shared<C, A>, lease_token: Uuid) -> Result<usize, Failure> {
     let rows = briefly(shared, |conn| conn.find_claimed(&shared.schema, lease_token))?;
     let mut fences: Vec<Fence> = rows
         .iter()

@@ -12,7 +12,7 @@ use crate::handler::{JobError, Outcome};
 use crate::job::Job;
 use crate::lease::{Held, LeaseGuard, LeaseWatch};
 use crate::registry::{contained, decode};
-use crate::settle::{Ran, Settlement};
+use crate::settle::{self, Ran};
 use crate::worker::Shared;
 use crate::worker::executor::{Claimed, ToSettle, run_claimed};
 use crate::worker::slot::PoolSlot;
@@ -20,8 +20,8 @@ use crate::worker::slot::PoolSlot;
 /// A claimed job, whose lease is renewed from now on.
 ///
 /// [`work`](Self::work) it off on this thread or on another one of the program's, or [`hand it over`](Self::hand_over) to
-/// the worker. Dropping it gives the job back as if it had not been claimed: ready, with its attempt; that never waits for
-/// the database.
+/// the worker. Dropping it gives the job back as if it had not been claimed: ready, with its attempt, or cancelled when that
+/// was asked for meanwhile ([`LeaseWatch::is_cancel_requested`]). That never waits for the database.
 ///
 /// It may outlive the worker. A worker that stops gives back what was not begun, and waits for what was within its
 /// patience.
@@ -121,6 +121,10 @@ impl<C: Backend> ClaimedJob<C> {
             log::error!("{}: the closure takes jobs of the kind {}", held.info(), J::KIND);
             return Settled::OtherType;
         }
+        if self.owner.is_in_commit() {
+            log::error!("{}: worked off inside the commit of another lease", held.info());
+            return Settled::InCommit;
+        }
         if !self.owner.take(held) {
             return Settled::Released;
         }
@@ -170,6 +174,8 @@ impl<C: Backend> fmt::Debug for ClaimedJob<C> {
 trait Owner<C: Backend>: Send + Sync {
     fn is_of(&self, kind: &str, job: TypeId) -> bool;
 
+    fn is_in_commit(&self) -> bool;
+
     /// Whether the job is still the caller's to begin, which it is no more from now on.
     fn take(&self, held: &Held) -> bool;
 
@@ -183,6 +189,10 @@ trait Owner<C: Backend>: Send + Sync {
 impl<C: Backend, A: Send + Sync + 'static> Owner<C> for Shared<C, A> {
     fn is_of(&self, kind: &str, job: TypeId) -> bool {
         self.registry.is_of(kind, job)
+    }
+
+    fn is_in_commit(&self) -> bool {
+        self.choosing.is_in_commit()
     }
 
     fn take(&self, held: &Held) -> bool {
@@ -217,6 +227,6 @@ impl<C: Backend, A: Send + Sync + 'static> Owner<C> for Shared<C, A> {
     }
 
     fn give_back(&self, held: &Arc<Held>) {
-        self.choosing.settle(ToSettle::new(held, Settlement::GiveBack));
+        self.choosing.settle(ToSettle::new(held, settle::give_back(held)));
     }
 }

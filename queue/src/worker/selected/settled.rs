@@ -39,6 +39,10 @@ pub enum Settled {
     /// The closure takes another type of job than this one is. It was not called; the job is ready again, without an
     /// attempt used up.
     OtherType,
+    /// [`work`](super::ClaimedJob::work) was called inside the commit of another lease on SQLite, which keeps every other
+    /// writer waiting, so that neither would have ended. The closure was not called; the job is ready again, without an
+    /// attempt used up.
+    InCommit,
     /// The database refused: it was not this process's job any more. What the run wrote through its lease is undone.
     Lost(Refusal),
     /// The database did not say in time. The lease decides: the job is completed, or runs again.
