@@ -187,14 +187,17 @@ fn briefly<C: Backend, A, T>(
     outbox.run(|conn| conn.briefly(&shared.settings, statement))
 }
 
-/// Gives back what was not begun.
-pub(super) fn give_back<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>, threads: &[RelayThread]) {
+/// Releases what was not begun.
+pub(super) fn release<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>, threads: &[RelayThread]) {
     for RelayThread { duty, .. } in threads {
         let rest: Vec<Kept> = duty.rest.lock().drain(..).collect();
         let mut fences: Vec<Fence> = rest.iter().map(|kept| kept.fence).collect();
         fences.sort_unstable();
         if !fences.is_empty() {
-            let _ = briefly(shared, |conn| conn.release_events(&shared.schema, &fences));
+            match briefly(shared, |conn| conn.release_events(&shared.schema, &fences)) {
+                Ok(released) => log::info!("released {} of {} events", released.len(), fences.len()),
+                Err(failure) => log::warn!("{} events are left to their lease: {failure}", fences.len()),
+            }
         }
     }
 }

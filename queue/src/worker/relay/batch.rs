@@ -94,7 +94,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Batch<'a, C, A> {
         while let Some(kept) = self.next() {
             let mark = self.deliver_one(&kept);
             if matches!(mark, Mark::Failed { .. }) {
-                self.give_back(kept.row.key.as_deref());
+                self.release(kept.row.key.as_deref());
             }
             self.mark(kept, mark);
             self.duty.delivering.store(false, Ordering::Release);
@@ -117,7 +117,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Batch<'a, C, A> {
             self.flush();
             self.renew();
         }
-        // The same lock as for whoever stops us, so it is either begun or given back.
+        // The same lock as for whoever stops us, so it is either begun or released.
         let mut rest = self.duty.rest.lock();
         if self.sent.elapsed() >= lease * 2 / 3 {
             if !rest.is_empty() {
@@ -177,7 +177,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Batch<'a, C, A> {
     }
 
     /// The later events of a key come after this one's next try.
-    fn give_back(&mut self, key: Option<&str>) {
+    fn release(&mut self, key: Option<&str>) {
         let Some(key) = key else { return };
         let mut rest = self.duty.rest.lock();
         let (later, others): (Vec<Kept>, Vec<Kept>) =
@@ -220,7 +220,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Batch<'a, C, A> {
         drop(rest);
         for kept in lost {
             log::warn!("lost {}: another relay has it", kept.info(self.topic));
-            self.give_back(kept.row.key.as_deref());
+            self.release(kept.row.key.as_deref());
         }
     }
 }

@@ -191,7 +191,8 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Claims<'a, C, A> {
         Ok(claimed?.map_or(Found::Busy, |rows| take(rows, lease_token, sent)))
     }
 
-    /// Looks for the events of a claim whose answer was lost. Those whose lease is fresh are as good as if it had come.
+    /// Looks for the events of a claim whose answer was lost. What is left of their
+    /// lease is counted from when the claim was sent, so they are as good as if it had come.
     fn find_claimed(&mut self) -> Result<Option<Found>, Failure> {
         let Some((token, sent)) = self.in_doubt else {
             return Ok(None);

@@ -100,7 +100,7 @@ impl<C: Backend, A: Send + Sync + 'static> Batch<'_, C, A> {
             let event = kept.info(self.topic);
             match mark {
                 _ if !again && !ours.contains(&kept.fence.id) => {
-                    log::warn!("lost {event}: its lease ran out, so it is delivered again");
+                    log::warn!("lost {event}: what became of it was not written, for its lease ran out");
                 }
                 Mark::Delivered => reporter.delivered(&event),
                 Mark::Failed {
