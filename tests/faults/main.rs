@@ -7,6 +7,8 @@ mod probe;
 
 mod bad_row;
 mod cancel_between_beats;
+#[cfg(all(feature = "sqlite", target_os = "linux"))]
+mod disk_full;
 #[cfg(feature = "postgres")]
 mod encodings;
 mod extreme_settings;
