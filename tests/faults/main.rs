@@ -24,6 +24,8 @@ mod odd_defaults;
 #[cfg(feature = "postgres")]
 mod pool_of_stuck_handlers;
 #[cfg(feature = "postgres")]
+mod pooler;
+#[cfg(feature = "postgres")]
 mod schema_names;
 mod values_that_panic;
 mod writes_in_a_read;
