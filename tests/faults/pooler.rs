@@ -1,4 +1,4 @@
-//! PgBouncer in transaction mode between workers and server.
+//! `PgBouncer` in transaction mode between workers and server.
 
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
@@ -19,7 +19,7 @@ struct Pooler {
 }
 
 impl Pooler {
-    /// With two connections to the server of `url` for everybody; `None` where PgBouncer is not installed, or the server is
+    /// With two connections to the server of `url` for everybody; `None` where it is not installed, or the server is
     /// not on a socket.
     fn start(url: &str) -> Option<Self> {
         Command::new("pgbouncer").arg("--version").output().ok()?;
