@@ -223,3 +223,40 @@ fn the_suite_is_run_on_more_than_one_major_version() {
         "only a part: {runs:?}"
     );
 }
+
+/// Every Rust source of the workspace's tests.
+fn sources(folder: &Path, found: &mut String) {
+    let entries = folder.read_dir().expect("the tests are in folders");
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push_str(&fs::read_to_string(path).expect("a source is text"));
+        }
+    }
+}
+
+/// The facts that the fence, row locks and chosen rows rest on are numbered: S0 (ownership) to 32, S2 (row locks) to 16, S4
+/// (chosen rows) to 14.
+#[test]
+fn every_numbered_fact_has_a_test() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut tests = String::new();
+    sources(root, &mut tests);
+    sources(&root.join("../examples"), &mut tests);
+    let facts = [("s0", 32), ("s2", 16), ("s4", 14)];
+    let numbers = facts
+        .iter()
+        .flat_map(|(group, last)| (1..=*last).map(move |number| format!("{group}_{number:02}")));
+    let missing: Vec<String> = numbers
+        .filter(|number| {
+            let named = |name: &str| {
+                name.strip_prefix(number.as_str())
+                    .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+            };
+            !tests.split("fn ").any(named)
+        })
+        .collect();
+    assert!(missing.is_empty(), "no test for {missing:?}");
+}

@@ -80,7 +80,7 @@ pub fn accept(tx: &mut impl AsBackend, schema: &Schema, consumer: &str, event_id
     Ok(tx.accept(schema, consumer, event_id)? == 1)
 }
 
-/// Forgets all events that were accepted at least `older_than` ago, some thousands in a statement; returns how many.
+/// Removes all events that were accepted at least `older_than` ago, some thousands in a statement; returns how many.
 ///
 /// # Errors
 ///

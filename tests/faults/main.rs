@@ -7,6 +7,8 @@ mod probe;
 
 mod bad_row;
 mod cancel_between_beats;
+#[cfg(all(feature = "sqlite", target_os = "linux"))]
+mod disk_full;
 #[cfg(feature = "postgres")]
 mod encodings;
 mod extreme_settings;
@@ -21,6 +23,8 @@ mod maintenance_at_once;
 mod odd_defaults;
 #[cfg(feature = "postgres")]
 mod pool_of_stuck_handlers;
+#[cfg(feature = "postgres")]
+mod pooler;
 #[cfg(feature = "postgres")]
 mod schema_names;
 mod values_that_panic;

@@ -6,7 +6,8 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use leasehold::{EnqueueOptions, Job, Worker};
+use leasehold::outbox::{self, DeliverError, Delivery, Event, Relay};
+use leasehold::{Backoff, EnqueueOptions, Job, Schema, Worker};
 use leasehold_tests::jobs::{SOON, Step, Then, app, claim_and_die, prepare};
 use leasehold_tests::{TestDb, conformance, eventually};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
@@ -125,5 +126,33 @@ conformance!(
         });
         assert!(seen("leasehold_oldest_ready_seconds") >= 3600.0);
         drop(running);
+    }
+);
+
+conformance!(
+    fn each_delivery_of_an_event_is_counted_under_its_topic(db: &mut Db) {
+        LazyLock::force(&RECORDED);
+        let mut conn = prepare(db);
+        let topic = format!("counted-{}", Db::BACKEND);
+        let events = [1, 2, 3].map(|n| Event::new(&topic, &n));
+        outbox::emit_all(&mut conn, &Schema::default(), &events).unwrap();
+        let deliver = |delivery: &Delivery<'_>| match (delivery.payload::<i32>()?, delivery.attempt()) {
+            (2, 1) => Err(DeliverError::retry("not now")),
+            (3, _) => Err(DeliverError::dead("never")),
+            _ => Ok(()),
+        };
+        let relay = Relay::new(deliver).backoff(Backoff::fixed(Duration::from_millis(10)));
+        let worker = Worker::<Connection, _>::new(db.url(), ());
+        worker.relay_with(&topic, relay).run_until_empty().unwrap();
+        let label = format!("topic=\"{topic}\"");
+        for (name, expected) in [
+            ("leasehold_emitted_total", 3.0),
+            ("leasehold_delivered_total", 2.0),
+            ("leasehold_delivery_failed_total", 1.0),
+            ("leasehold_dead_total", 1.0),
+            ("leasehold_delivery_seconds_count", 4.0),
+        ] {
+            assert_eq!(value(name, &[&label]), expected, "{name}\n{}", RECORDED.render());
+        }
     }
 );

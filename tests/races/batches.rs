@@ -207,7 +207,7 @@ conformance!(
             }
             scope.spawn(|| claim_and_die_often::<Grow, _>(&race, &mut connect::<Connection>(&url)));
             let mut conn = connect::<Connection>(&url);
-            eventually(SOON.max(race_time() * 2), "every batch has finished and called", || {
+            eventually(SOON * 3, "every batch has finished and called", || {
                 std::thread::sleep(Duration::from_millis(20)); // a count each time
                 race.open.store(open::<Connection>(&mut conn), Ordering::Release);
                 Instant::now() > race.until && open::<Connection>(&mut conn) == 0
@@ -341,7 +341,7 @@ conformance!(
                 scope.spawn(|| come_and_go(&race, worker));
             }
             scope.spawn(|| claim_and_die_often::<Node, _>(&race, &mut connect::<Connection>(&url)));
-            eventually(SOON.max(race_time() * 2), "every job has run", || {
+            eventually(SOON * 3, "every job has run", || {
                 std::thread::sleep(Duration::from_millis(20)); // a count each time
                 open::<Connection>(&mut conn) == 0
             });

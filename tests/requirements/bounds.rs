@@ -1,5 +1,6 @@
 //! What a statement reads does not grow with what it has nothing to do with: 100,000 rows each that are ready, scheduled,
-//! blocked behind one key, of an unknown kind and of a newer version, both at the head of the order, and finished ones.
+//! blocked behind one key, of an unknown kind and of a newer version, both at the head of the order, and finished ones; events
+//! behind one key that waits, and dead ones.
 //!
 //! The run by default has 100,000 completed rows; `LEASEHOLD_FULL_BOUNDS=1` makes it a million.
 
@@ -149,9 +150,16 @@ impl Bounded for diesel::SqliteConnection {
                 .load(self)
                 .unwrap();
             for Line { detail } in &plan {
-                let of_jobs = ["leasehold_jobs", "leasehold_finished_jobs", "j", "job", "a"]
-                    .iter()
-                    .any(|name| *detail == format!("SCAN {name}") || detail.starts_with(&format!("SCAN {name} ")));
+                let of_jobs = [
+                    "leasehold_jobs",
+                    "leasehold_finished_jobs",
+                    "leasehold_outbox_events",
+                    "j",
+                    "job",
+                    "a",
+                ]
+                .iter()
+                .any(|name| *detail == format!("SCAN {name}") || detail.starts_with(&format!("SCAN {name} ")));
                 // Held rows are few.
                 assert!(
                     !of_jobs || detail.contains("leasehold_jobs_held"),
@@ -239,6 +247,74 @@ conformance! {
                 let keys = ["limit:777".to_owned()];
                 assert_eq!(conn.room(&schema, &limit_of::<Line>(), Keys::These(&keys)).unwrap().len(), 1);
             });
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Events {
+    /// Behind one key, which waits for its next try; and one of another key.
+    Waiting,
+    Dead,
+}
+
+fn fill_outbox<Db: TestDb>(db: &mut Db, more: Events) {
+    let (now, later, id) = match Db::BACKEND {
+        "postgres" => ("now()", "now() + INTERVAL '1 day'", "pg_catalog.gen_random_uuid()"),
+        _ => ("1", "253402300799000", "hex(randomblob(16))"),
+    };
+    let mut events = |count: u32, key: &str, state: &str, run_at: &str, dead_at: &str| {
+        db.sql(&format!(
+            "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})
+             INSERT INTO leasehold.outbox_events (event_id, topic, key, payload, max_attempts, state, run_at, created_at, dead_at)
+             SELECT {id}, 't', {key}, '{{}}', 20, '{state}', {run_at}, {now}, {dead_at} FROM n"
+        ));
+    };
+    match more {
+        Events::Waiting => {
+            events(100_000, "'waits'", "ready", later, "NULL");
+            events(1, "'flows'", "ready", now, "NULL");
+        }
+        Events::Dead => events(100_000, "'dead' || i % 10", "dead", now, now),
+    }
+}
+
+conformance! {
+    fn what_a_relay_reads_does_not_grow_with_what_it_does_not_take(db: &mut Db) {
+        leasehold::migrate(&mut db.connect()).unwrap();
+        let schema = Schema::default();
+        let keys = ["flows".to_owned(), "waits".to_owned()];
+        let claim = |halt| EventClaim {
+            topic: "t", keys: &keys, run: 20, unkeyed: 100, limit: 100, suspect: false, halt, lease_token: Uuid::new_v4(),
+            lease_ms: 60_000,
+        };
+        let mut early: Connection = Connect::connect(&db.url(), &ConnectionSettings::default()).unwrap();
+        assert!(early.claim_events(&schema, &claim(true)).unwrap().is_empty());
+        assert!(early.look_at_keys(&schema, "t", "", 256, true).unwrap().is_empty());
+        let mut late = Vec::new();
+        for more in [Events::Waiting, Events::Dead] {
+            fill_outbox(db, more);
+            // By itself the database gets to know its rows a minute later.
+            db.sql("ANALYZE");
+            late.push((format!("{more:?}: a plan of full tables"), Connect::connect(&db.url(), &ConnectionSettings::default()).unwrap()));
+            let early = (format!("{more:?}: a plan of empty tables"), &mut early);
+            for (name, conn) in late.iter_mut().map(|(name, conn)| (name.clone(), conn)).chain([early]) {
+                for halt in [false, true] {
+                    conn.assert_bounded(&format!("{name}: claim of events, halt: {halt}"), 100, 400, |conn| {
+                        assert_eq!(conn.claim_events(&schema, &claim(halt)).unwrap().len(), 1);
+                    });
+                    conn.assert_bounded(&format!("{name}: look at keys, halt: {halt}"), 100, 200, |conn| {
+                        let looks = conn.look_at_keys(&schema, "t", "", 256, halt).unwrap();
+                        assert_eq!(looks.iter().map(|look| look.next_ms == Some(0)).collect::<Vec<_>>(), [true, false]);
+                    });
+                }
+                conn.assert_bounded(&format!("{name}: look at a topic"), 100, 200, |conn| {
+                    assert_eq!(conn.look_at_topic(&schema, "t").unwrap().running, 0);
+                });
+                conn.assert_bounded(&format!("{name}: sweep of events"), 100, 200, |conn| {
+                    assert!(conn.sweep_events(&schema, "t", 500).unwrap().is_empty());
+                });
+            }
         }
     }
 }

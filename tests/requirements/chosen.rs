@@ -96,16 +96,21 @@ conformance! {
     fn s4_02_one_issue_one_article_however_many_requests(db: &mut Db) {
         let mut conn = prepare(db);
         let ids = issues(&mut conn, 10);
-        let (program, start) = (program(db), Barrier::new(8));
-        let mut occupied: Vec<i64> = thread::scope(|scope| {
-            let requests: Vec<_> = (0..8).map(|_| scope.spawn(|| {
-                start.wait();
-                write(program.claim_selected(&ids).unwrap())
-            })).collect();
+        // The threads of one program claim in turn; those of two do so at the same time.
+        let (programs, start) = ([program(db), program(db)], Barrier::new(8));
+        let (start, ids_of_all) = (&start, &ids);
+        let mut claimed: Vec<i64> = thread::scope(|scope| {
+            let requests: Vec<_> = (0..8).map(|thread| {
+                let program = &programs[thread % 2];
+                scope.spawn(move || {
+                    start.wait();
+                    write(program.claim_selected(ids_of_all).unwrap())
+                })
+            }).collect();
             requests.into_iter().flat_map(|request| request.join().unwrap()).collect()
         });
-        occupied.sort_unstable();
-        assert_eq!(occupied, ids);
+        claimed.sort_unstable();
+        assert_eq!(claimed, ids);
         assert_eq!(db.integer("SELECT count(*) FROM effects"), 10);
         assert_eq!(db.integer("SELECT count(DISTINCT n) FROM effects"), 10);
     }
@@ -130,16 +135,16 @@ conformance! {
 }
 
 conformance! {
-    fn s4_07_the_work_behind_a_request_gets_the_occupied_ids_only(db: &mut Db) {
+    fn s4_07_the_work_behind_a_request_gets_the_claimed_ids_only(db: &mut Db) {
         let mut conn = prepare(db);
         let ids = issues(&mut conn, 4);
         let program = program(db);
         assert_eq!(write(program.claim_selected(&ids[..2]).unwrap()), ids[..2]);
         // As a background task of the request.
         let answers = program.claim_selected(&ids).unwrap();
-        let occupied = claimed(&answers);
+        let claimed = claimed(&answers);
         let written = thread::spawn(move || write(answers)).join().unwrap();
-        assert_eq!((&written, &written[..]), (&occupied, &ids[2..]));
+        assert_eq!((&written, &written[..]), (&claimed, &ids[2..]));
         assert_eq!(db.integer("SELECT count(*) FROM effects"), 4);
         assert_eq!(db.integer("SELECT count(DISTINCT n) FROM effects"), 4);
     }
@@ -230,7 +235,7 @@ conformance! {
             let ids = issues(&mut conn, 300);
             let reversed: Vec<i64> = ids.iter().rev().copied().collect();
             let start = Barrier::new(4);
-            let mut occupied: Vec<i64> = thread::scope(|scope| {
+            let mut claimed: Vec<i64> = thread::scope(|scope| {
                 let (ids, reversed, start) = (&ids, &reversed, &start);
                 let requests: Vec<_> = programs.iter().enumerate().map(|(place, program)| scope.spawn(move || {
                     let mut left = if place % 2 == 0 { ids.clone() } else { reversed.clone() };
@@ -246,8 +251,8 @@ conformance! {
                 let claimed = requests.into_iter().flat_map(|request| request.join().unwrap());
                 claimed.map(|issue| issue.id()).collect()
             });
-            occupied.sort_unstable();
-            assert_eq!(occupied, ids);
+            claimed.sort_unstable();
+            assert_eq!(claimed, ids);
         }
     }
 }

@@ -191,7 +191,7 @@ mod postgres {
             let name = format!("step {n}");
             enqueue(&mut worker.conn, 1);
             let fence = claim(&mut worker.conn);
-            worker.run(&format!("INSERT INTO outbox VALUES ('{name}')"));
+            worker.run(&format!("INSERT INTO business VALUES ('before {name}')"));
             worker.conn.begin_write().unwrap();
             let step = step(&name);
             let recorded = worker.conn.record_step(&Schema::default(), &fence, &step);
@@ -202,13 +202,15 @@ mod postgres {
             cluster.crash();
             cluster.start_again();
             let mut after = session(&cluster);
-            let rows = |after: &mut Session, table: &str, column: &str| {
-                after.integer(&format!("SELECT count(*) FROM {table} WHERE {column} = '{name}'"))
+            let rows = |after: &mut Session, table: &str, row: &str| {
+                after.integer(&format!("SELECT count(*) FROM {table} WHERE {row}"))
             };
-            assert_eq!(rows(&mut after, "leasehold.steps", "name"), 1, "{name}");
-            assert_eq!(rows(&mut after, "outbox", "event"), 1, "what came before it");
+            let recorded = format!("name = '{name}'");
+            assert_eq!(rows(&mut after, "leasehold.steps", &recorded), 1, "{name}");
+            let before = format!("writer = 'before {name}'");
+            assert_eq!(rows(&mut after, "business", &before), 1, "what came before it");
             after.run("DELETE FROM leasehold.jobs");
-            rows(&mut after, "business", "writer") == 0
+            rows(&mut after, "business", &format!("writer = '{name}'")) == 0
         });
         assert!(forgot, "the crash forgets what came after it");
     }

@@ -121,7 +121,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     (
         "sqlite/relay",
         "CLAIM_EVENTS",
-        "nobody owns what it takes: ready rows, under the topic's lock",
+        "nobody owns what it takes: ready rows, under the write lock",
     ),
     (
         "sqlite/outbox",

@@ -33,6 +33,7 @@ CREATE INDEX outbox_events_running ON leasehold.outbox_events (topic, key) WHERE
 CREATE INDEX outbox_events_suspect ON leasehold.outbox_events (topic, run_at, id)
     WHERE suspect AND key IS NULL AND state = 'ready';
 CREATE INDEX outbox_events_dead ON leasehold.outbox_events (topic, key, id) WHERE state = 'dead';
+CREATE INDEX outbox_events_listed ON leasehold.outbox_events (id) WHERE state = 'dead';
 
 -- Events that a consumer in this database has accepted, each once.
 CREATE TABLE leasehold.inbox_events (

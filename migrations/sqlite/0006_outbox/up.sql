@@ -33,6 +33,7 @@ CREATE INDEX leasehold_outbox_events_running ON leasehold_outbox_events (topic, 
 CREATE INDEX leasehold_outbox_events_suspect ON leasehold_outbox_events (topic, run_at, id)
     WHERE suspect = 1 AND key IS NULL AND state = 'ready';
 CREATE INDEX leasehold_outbox_events_dead ON leasehold_outbox_events (topic, key, id) WHERE state = 'dead';
+CREATE INDEX leasehold_outbox_events_listed ON leasehold_outbox_events (id) WHERE state = 'dead';
 
 -- Events that a consumer in this database has accepted, each once.
 CREATE TABLE leasehold_inbox_events (

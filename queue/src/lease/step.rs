@@ -94,8 +94,8 @@ impl<C: Backend> LeaseGuard<'_, C> {
     ///
     /// Records outlive retries, snoozes, releases, sweeps and a [requeue by hand](crate::manage::requeue()), and go when the
     /// finished job is purged. If the process dies, or the lease is lost, between the effect and the record, the next
-    /// attempt calls the effect again, with the same key: only the other system can then recognise it. The guide has a page
-    /// about that.
+    /// attempt calls the effect again, with the same key: only the other system can then recognise it. The
+    /// [guide](https://github.com/leasehold/leasehold/blob/main/docs/guide/steps.md) has a page about that.
     ///
     /// # Errors
     ///

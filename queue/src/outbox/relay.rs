@@ -50,7 +50,7 @@ impl Relay {
     }
 
     /// How long claimed events are this relay's, 1 ms to a day; 90 seconds by default. The lease is renewed between two
-    /// deliveries, not during one: no delivery begins in its last two thirds, so one that takes less than a third of it
+    /// deliveries, not during one: no delivery begins in its last third, so one that takes less than a third of it
     /// never runs beside a second one of the same event, or of a later one of its key.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {

@@ -360,6 +360,7 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
                 queues,
             },
             beats: InTurn::new(Control::new("heartbeat", &self.url, &self.settings)),
+            outbox: InTurn::new(Control::new("relay", &self.url, &self.settings)),
             choosing: Choosing::new(&self.url, &self.settings),
             reporter: Reporter::new(self.hooks),
             url: self.url,

@@ -114,8 +114,10 @@ pub(crate) struct Shared<C: Backend, A> {
     selected_only: bool,
     /// Claimed jobs that no handler began before the worker stopped.
     unbegun: Locked<Vec<Arc<Held>>>,
-    /// The connection of the heartbeat, of maintenance and of relays.
+    /// The connection of the heartbeat and of maintenance.
     beats: InTurn<Control<C>>,
+    /// The connection of relays, opened when there are any: what their tables make them wait for holds up no heartbeat.
+    outbox: InTurn<Control<C>>,
     /// Handlers that run past their timeout and whose thread was replaced.
     stuck: AtomicUsize,
     /// Worker threads that have not ended, stuck ones included.

@@ -1,7 +1,7 @@
 //! Relays: threads that deliver the events of the outbox.
 //!
-//! They use the heartbeat's connection, which they ask for in turn and for one short statement or transaction at a time. A
-//! delivery has none: however slow it is, it holds up the later events of its own batch and nobody else.
+//! They share a connection, which they ask for in turn and for one short statement or transaction at a time. A delivery has
+//! none: however slow it is, it holds up the later events of its own batch and nobody else.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded, select};
+use diesel::result::QueryResult;
 
-use super::control::spread;
-use super::maintenance::briefly;
+use super::control::{Failure, spread};
 use super::running::join_until;
 use super::threads::spawn;
 use super::{Locked, Shared, StartError, Worker};
@@ -150,7 +150,7 @@ fn run<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>, topic: &Topi
                 rest(shared, wakes, next.map_or(poll, |next| next.min(poll)));
             }
             Err(_) => {
-                let wait = shared.beats.lock().next_wait();
+                let wait = shared.outbox.lock().next_wait();
                 pause(shared, wait);
             }
         }
@@ -178,14 +178,26 @@ fn pause<C: Backend, A>(shared: &Shared<C, A>, time: Duration) {
     }
 }
 
-/// Gives back what was not begun.
-pub(super) fn give_back<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>, threads: &[RelayThread]) {
+/// Runs one statement or transaction on the connection of relays, which does not wait long for a lock.
+fn briefly<C: Backend, A, T>(
+    shared: &Shared<C, A>,
+    statement: impl FnOnce(&mut C) -> QueryResult<T>,
+) -> Result<T, Failure> {
+    let mut outbox = shared.outbox.lock();
+    outbox.run(|conn| conn.briefly(&shared.settings, statement))
+}
+
+/// Releases what was not begun.
+pub(super) fn release<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>, threads: &[RelayThread]) {
     for RelayThread { duty, .. } in threads {
         let rest: Vec<Kept> = duty.rest.lock().drain(..).collect();
         let mut fences: Vec<Fence> = rest.iter().map(|kept| kept.fence).collect();
         fences.sort_unstable();
         if !fences.is_empty() {
-            let _ = briefly(shared, |conn| conn.release_events(&shared.schema, &fences));
+            match briefly(shared, |conn| conn.release_events(&shared.schema, &fences)) {
+                Ok(released) => log::info!("released {} of {} events", released.len(), fences.len()),
+                Err(failure) => log::warn!("{} events are left to their lease: {failure}", fences.len()),
+            }
         }
     }
 }
@@ -211,7 +223,7 @@ pub(super) fn is_idle<C: Backend, A>(shared: &Shared<C, A>, patience: Duration) 
     let soon = |ms: Option<i64>| ms.is_some_and(|ms| Duration::from_millis(ms.unsigned_abs()) <= patience);
     shared.relays.iter().all(|topic| {
         let look = shared
-            .beats
+            .outbox
             .lock()
             .read(|conn| conn.look_at_topic(&shared.schema, &topic.name));
         if !look.is_ok_and(|look| look.running == 0 && !soon(look.next_ms)) {
@@ -221,7 +233,7 @@ pub(super) fn is_idle<C: Backend, A>(shared: &Shared<C, A>, patience: Duration) 
         loop {
             let halt = topic.relay.halt;
             let keys = shared
-                .beats
+                .outbox
                 .lock()
                 .read(|conn| conn.look_at_keys(&shared.schema, &topic.name, &after, KEYS, halt));
             let Ok(keys) = keys else { return false };

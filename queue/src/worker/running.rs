@@ -103,7 +103,7 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
         shared.stop.stop();
         log::info!("stopping worker={}: nothing more is claimed", shared.worker.id);
         shared.wake();
-        super::relay::give_back(shared, &threads.relays);
+        super::relay::release(shared, &threads.relays);
         let deadline = Instant::now().checked_add(patience);
         // It may wait for a database that is away; what it claims after this wait is left to the lease.
         join_until(

@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// As `Locked`, and whoever asks waits for those only that asked before: a thread that takes it again and again (a relay
-/// with short deliveries) must not keep a heartbeat waiting.
+/// with short deliveries) must not keep the others waiting.
 pub(crate) struct InTurn<T> {
     /// The next ticket, and the one whose turn it is.
     tickets: Mutex<(u64, u64)>,

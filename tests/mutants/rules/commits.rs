@@ -1,15 +1,13 @@
 //! The commit and its resolution.
 
-use std::time::Duration;
-
 use diesel::PgConnection;
 use diesel::connection::{AnsiTransactionManager, SimpleConnection, TransactionManager};
 use leasehold::__private::{CommitStatements, Completion, Connect, Fence};
 use leasehold::Schema;
-use leasehold_tests::TestDb;
+use leasehold_tests::{TestDb, eventually};
 
 use crate::bench::Bench;
-use crate::jobs::{begin_commit, claim, control, enqueue, roll_back, standing, take_over};
+use crate::jobs::{SOON, begin_commit, claim, control, enqueue, roll_back, standing, take_over};
 
 /// How a commit is driven.
 #[derive(Debug, Clone, Copy)]
@@ -79,12 +77,13 @@ pub(crate) fn a_commit_that_is_told_is_done(bench: &mut Bench, driven: Driven) -
 pub(crate) fn a_strict_commit_is_judged_after_its_wait(bench: &mut Bench) -> Result<(), String> {
     enqueue(&mut bench.direct, 1);
     let fence = claim(&mut bench.direct);
+    begin_commit(&mut bench.mutant, None);
+    // It ends after the transaction has begun, and before the business's writes are done.
     bench
         .db
-        .set_time("leasehold.jobs", "lease_until", 300, "state = 'running'");
-    begin_commit(&mut bench.mutant, None);
-    // The business's writes take longer than the lease.
-    std::thread::sleep(Duration::from_millis(400));
+        .set_time("leasehold.jobs", "lease_until", 1, "state = 'running'");
+    let ended = "SELECT count(*) FROM leasehold.jobs WHERE lease_until <= clock_timestamp()";
+    eventually(SOON, "the lease has ended", || bench.db.integer(ended) == 1);
     let completion = bench.mutant.complete(&Schema::default(), &fence, true).unwrap();
     roll_back(&mut bench.mutant);
     match completion {

@@ -203,10 +203,11 @@ impl Findings {
                     if reason == "lost" && generation.is_none_or(|generation| generation <= fence.generation) {
                         self.violated(format!("I5: {fence:?} was told as lost to generation {generation:?}"));
                     }
-                    if reason == "durability-loss" && settings.is_durable() {
-                        self.violated(format!(
-                            "I5: {fence:?} was told of a durability loss that there was not"
-                        ));
+                    // Nothing is purged, and no kind has a timeout; what a crash takes back is gone only if it was not durable.
+                    let never = matches!(reason.as_str(), "timed-out" | "other");
+                    let lost_by_crash = matches!(reason.as_str(), "durability-loss" | "missing");
+                    if never || lost_by_crash && settings.is_durable() {
+                        self.violated(format!("I5: {fence:?} was told as {reason}, which cannot be"));
                     }
                 }
                 Line::Failed(fence) => self.landed_unseen += usize::from(landed(fence)),

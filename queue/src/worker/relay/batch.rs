@@ -1,4 +1,4 @@
-//! The deliveries of one claim, and what is written of them.
+//! The deliveries of one claim.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 use super::super::Shared;
-use super::super::control::Failure;
-use super::super::maintenance::briefly;
-use super::{Duty, LAST_WORDS, Topic, pause};
-use crate::backend::{Backend, EventRow, FailedEvent};
+use super::{Duty, Topic, briefly};
+use crate::backend::{Backend, EventRow};
 use crate::lease::Fence;
 use crate::outbox::{DeliverError, Delivery, EventInfo, Verdict};
 use crate::panics::drop_contained;
 use crate::registry::panic_text;
 use crate::settle::{millis, storable};
+
+mod write;
 
 /// What is to be written waits for more so long at the most: short deliveries are written many at a time, and of long ones a
 /// crash repeats one.
@@ -94,7 +94,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Batch<'a, C, A> {
         while let Some(kept) = self.next() {
             let mark = self.deliver_one(&kept);
             if matches!(mark, Mark::Failed { .. }) {
-                self.give_back(kept.row.key.as_deref());
+                self.release(kept.row.key.as_deref());
             }
             self.mark(kept, mark);
             self.duty.delivering.store(false, Ordering::Release);
@@ -117,7 +117,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Batch<'a, C, A> {
             self.flush();
             self.renew();
         }
-        // The same lock as for whoever stops us, so it is either begun or given back.
+        // The same lock as for whoever stops us, so it is either begun or released.
         let mut rest = self.duty.rest.lock();
         if self.sent.elapsed() >= lease * 2 / 3 {
             if !rest.is_empty() {
@@ -177,7 +177,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Batch<'a, C, A> {
     }
 
     /// The later events of a key come after this one's next try.
-    fn give_back(&mut self, key: Option<&str>) {
+    fn release(&mut self, key: Option<&str>) {
         let Some(key) = key else { return };
         let mut rest = self.duty.rest.lock();
         let (later, others): (Vec<Kept>, Vec<Kept>) =
@@ -220,121 +220,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Batch<'a, C, A> {
         drop(rest);
         for kept in lost {
             log::warn!("lost {}: another relay has it", kept.info(self.topic));
-            self.give_back(kept.row.key.as_deref());
+            self.release(kept.row.key.as_deref());
         }
     }
-
-    /// Writes what became of events. A database that is away is waited for: until it knows what was delivered, nothing else
-    /// is worth delivering.
-    fn flush(&mut self) {
-        self.marked_at = None;
-        let mut marks = std::mem::take(&mut self.marks);
-        if marks.is_empty() {
-            return;
-        }
-        let (mut again, mut stopping_since) = (false, None);
-        while let Err(failure) = self.write_all(&mut marks, again) {
-            if matches!(failure, Failure::Refused(_)) {
-                return self.write_one_by_one(marks);
-            }
-            again = true;
-            if !self.shared.stop.is_stopping() {
-                let wait = self.shared.beats.lock().next_wait();
-                pause(self.shared, wait);
-                continue;
-            }
-            if stopping_since.get_or_insert_with(Instant::now).elapsed() >= LAST_WORDS {
-                log::warn!(
-                    "relay of {:?}: {} events are left to their lease",
-                    self.topic.name,
-                    marks.len()
-                );
-                return;
-            }
-            std::thread::sleep(LAST_WORDS / 100);
-        }
-    }
-
-    /// When the database refuses a statement for many events, one of them is to blame.
-    fn write_one_by_one(&self, marks: Vec<(Kept, Mark)>) {
-        for mark in marks {
-            let mut one = vec![mark];
-            if let (Err(failure), Some((kept, _))) = (self.write_all(&mut one, true), one.first()) {
-                log::error!(
-                    "{}: what became of it cannot be written: {failure}",
-                    kept.info(self.topic)
-                );
-            }
-        }
-    }
-
-    /// Takes from `marks` what is written. `again`: an answer may have been lost, so what is not found may be written.
-    fn write_all(&self, marks: &mut Vec<(Kept, Mark)>, again: bool) -> Result<(), Failure> {
-        let schema = &self.shared.schema;
-        let delivered = fences(marks, |mark| matches!(mark, Mark::Delivered));
-        if !delivered.is_empty() {
-            let ours = briefly(self.shared, |conn| conn.delete_delivered(schema, &delivered))?;
-            self.written(marks, &delivered, &ours, again);
-        }
-        let failed = failed(marks);
-        if !failed.is_empty() {
-            let ours = briefly(self.shared, |conn| conn.fail_events(schema, &failed))?;
-            let failed: Vec<Fence> = failed.into_iter().map(|failed| failed.fence).collect();
-            self.written(marks, &failed, &ours, again);
-        }
-        let released = fences(marks, |mark| matches!(mark, Mark::Released));
-        if !released.is_empty() {
-            let ours = briefly(self.shared, |conn| conn.release_events(schema, &released))?;
-            self.written(marks, &released, &ours, again);
-        }
-        Ok(())
-    }
-
-    /// `asked`: what a statement was to write; `ours`: what it wrote.
-    fn written(&self, marks: &mut Vec<(Kept, Mark)>, asked: &[Fence], ours: &[i64], again: bool) {
-        let reporter = &self.shared.reporter;
-        marks.retain(|(kept, mark)| {
-            if !asked.contains(&kept.fence) {
-                return true;
-            }
-            let event = kept.info(self.topic);
-            match mark {
-                _ if !again && !ours.contains(&kept.fence.id) => {
-                    log::warn!("lost {event}: its lease ran out, so it is delivered again");
-                }
-                Mark::Delivered => reporter.delivered(&event),
-                Mark::Failed {
-                    delay: Some(delay),
-                    error,
-                } => reporter.delivery_failed(&event, error, *delay),
-                Mark::Failed { delay: None, error } => reporter.dead(&event, error),
-                Mark::Released => log::debug!("released {event}"),
-            }
-            false
-        });
-    }
-}
-
-fn fences(marks: &[(Kept, Mark)], of: impl Fn(&Mark) -> bool) -> Vec<Fence> {
-    let mut fences: Vec<Fence> = marks
-        .iter()
-        .filter(|(_, mark)| of(mark))
-        .map(|(kept, _)| kept.fence)
-        .collect();
-    fences.sort_unstable();
-    fences
-}
-
-fn failed(marks: &[(Kept, Mark)]) -> Vec<FailedEvent> {
-    let failed = marks.iter().filter_map(|(kept, mark)| match mark {
-        Mark::Failed { delay, error } => Some(FailedEvent {
-            fence: kept.fence,
-            delay_ms: delay.map(millis),
-            error: error.clone(),
-        }),
-        _ => None,
-    });
-    let mut failed: Vec<FailedEvent> = failed.collect();
-    failed.sort_unstable_by_key(|failed| failed.fence);
-    failed
 }

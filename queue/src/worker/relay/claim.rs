@@ -11,8 +11,7 @@ use uuid::Uuid;
 
 use super::super::Shared;
 use super::super::control::Failure;
-use super::super::maintenance::briefly;
-use super::{Kept, Topic};
+use super::{Kept, Topic, briefly};
 use crate::backend::{Backend, EventClaim, EventRow, KeyLook, SweptEvent};
 use crate::outbox::EventInfo;
 use crate::settle::millis;
@@ -79,20 +78,20 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Claims<'a, C, A> {
         let (shared, name) = (self.shared, &self.topic.name);
         let begun = Instant::now();
         let mut look = shared
-            .beats
+            .outbox
             .lock()
             .read(|conn| conn.look_at_topic(&shared.schema, name))?;
         if look.lease_ms == Some(0) {
             self.sweep()?;
             look = shared
-                .beats
+                .outbox
                 .lock()
                 .read(|conn| conn.look_at_topic(&shared.schema, name))?;
         }
         let halt = self.topic.relay.halt;
         let after = std::mem::take(&mut self.cursor);
         let keys = shared
-            .beats
+            .outbox
             .lock()
             .read(|conn| conn.look_at_keys(&shared.schema, name, &after, KEYS, halt))?;
         let is_end = i64::try_from(keys.len()) != Ok(KEYS);
@@ -192,14 +191,15 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Claims<'a, C, A> {
         Ok(claimed?.map_or(Found::Busy, |rows| take(rows, lease_token, sent)))
     }
 
-    /// Looks for the events of a claim whose answer was lost. Those whose lease is fresh are as good as if it had come.
+    /// Looks for the events of a claim whose answer was lost. What is left of their
+    /// lease is counted from when the claim was sent, so they are as good as if it had come.
     fn find_claimed(&mut self) -> Result<Option<Found>, Failure> {
         let Some((token, sent)) = self.in_doubt else {
             return Ok(None);
         };
         let (shared, name) = (self.shared, &self.topic.name);
         let rows = shared
-            .beats
+            .outbox
             .lock()
             .read(|conn| conn.find_claimed_events(&shared.schema, name, token))?;
         self.in_doubt = None;
