@@ -79,7 +79,10 @@ fn on<S: Site>(site: S, settings: &Settings, program: &Path) -> Report {
     let mut conn = shared.site().connect().expect("the database is there at the end");
     let findings = check::check(&mut conn, logs.path(), &enqueued, settings);
     let mut findings = findings.expect("the database tells at the end");
-    findings.violations.extend(stuck);
+    // The server's own time limits, which free what is half open, do not keep when its clock jumps.
+    if !settings.clock {
+        findings.violations.extend(stuck);
+    }
     if !findings.violations.is_empty() {
         eprintln!("torture: the logs are kept in {}", logs.keep().display());
     }
