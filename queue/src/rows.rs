@@ -68,6 +68,7 @@ use diesel::sql_types::{BigInt, Text};
 
 use crate::backend::Backend;
 use crate::commit::depth;
+use crate::settle::millis;
 use crate::transaction::atomically;
 
 pub(crate) mod table;
@@ -150,8 +151,7 @@ pub enum RowError {
 
 /// Within the range that the module's documentation states: no database's clock overflows.
 fn milliseconds(duration: Duration) -> i64 {
-    const CENTURY: i64 = 100 * 365 * 24 * 3600 * 1000;
-    i64::try_from(duration.as_millis()).unwrap_or(CENTURY).clamp(1, CENTURY)
+    millis(duration).max(1)
 }
 
 /// In a transaction of its own, which also shows one that Diesel does not know of (a raw `BEGIN`): there the server refuses

@@ -44,6 +44,11 @@ conformance!(
         let mut conn = prepare(db);
         let log = Log::default();
         let url = db.url();
+        let past = if Db::BACKEND == "postgres" {
+            "clock_timestamp()"
+        } else {
+            "0"
+        };
         let mut relays: Vec<_> = (0..3).map(|number| relay::<Connection>(&url, &log, number)).collect();
         let (until, mut round, mut emitted) = (Instant::now() + race_time(), 0_u64, 0);
         let most = EVENTS * i64::try_from(race_time().as_secs()).unwrap();
@@ -63,22 +68,12 @@ conformance!(
             }
             if round % 3 == 0 {
                 // Some are taken over while their old relay still delivers them.
-                let past = if Db::BACKEND == "postgres" {
-                    "clock_timestamp()"
-                } else {
-                    "0"
-                };
                 db.sql(&format!(
                     "UPDATE leasehold.outbox_events SET lease_until = {past} WHERE state = 'running' AND id % 4 = 0"
                 ));
             }
         }
         // What a dropped worker was delivering is left to its lease, which is long.
-        let past = if Db::BACKEND == "postgres" {
-            "clock_timestamp()"
-        } else {
-            "0"
-        };
         eventually(SOON, "all are delivered", || {
             db.sql(&format!(
                 "UPDATE leasehold.outbox_events SET lease_until = {past} WHERE state = 'running' AND id % 2 = 0"
