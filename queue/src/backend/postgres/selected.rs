@@ -2,7 +2,7 @@ use diesel::result::QueryResult;
 use diesel::sql_types::{Array, BigInt, Integer, Nullable, Text, Uuid as SqlUuid};
 use diesel::{PgConnection, QueryableByName, RunQueryDsl};
 
-use crate::backend::{Chosen, ClaimedRow, SelectedAs, SelectedRequest, SelectedRow, SelectedStatements};
+use crate::backend::{Chosen, ClaimedRow, SelectedAs, SelectedRequest, SelectedRow, SelectedStatements, Unclaimed};
 use crate::schema::Schema;
 use crate::sql::{Sql, bind};
 
@@ -118,32 +118,19 @@ struct AnswerRow {
 
 impl From<AnswerRow> for SelectedRow {
     fn from(answer: AnswerRow) -> Self {
-        let (row, at_ms) = (answer.row, answer.at_ms.unwrap_or_default());
-        let found = match answer.found.as_str() {
-            "claimed" => SelectedAs::Claimed(Box::new(row)),
-            "running" => SelectedAs::Running {
-                generation: row.generation,
+        let row = answer.row;
+        let found = if answer.found == "claimed" {
+            SelectedAs::Claimed(Box::new(row))
+        } else {
+            SelectedAs::from(Unclaimed {
+                found: answer.found,
+                at_ms: answer.at_ms.unwrap_or_default(),
                 worker: answer.worker.unwrap_or_default(),
-                lease_until_ms: at_ms,
-            },
-            "not due" => SelectedAs::NotDue { run_at_ms: at_ms },
-            "limit" => SelectedAs::ByLimit {
-                kind: row.kind,
-                limit_key: row.limit_key.unwrap_or_default(),
-            },
-            "jobs" => SelectedAs::ByJobs,
-            "paused" => SelectedAs::Paused,
-            "not served" => SelectedAs::NotServed {
+                generation: row.generation,
                 kind: row.kind,
                 version: row.version,
-            },
-            "expired" => SelectedAs::Expired,
-            "missing" => SelectedAs::Missing,
-            "free" => SelectedAs::Busy,
-            _ => SelectedAs::Ended {
-                state: answer.found,
-                finished_at_ms: at_ms,
-            },
+                limit_key: row.limit_key.unwrap_or_default(),
+            })
         };
         Self {
             id: answer.job_id,

@@ -84,6 +84,50 @@ pub enum SelectedAs {
     Missing,
 }
 
+/// A job that was not claimed, as both statements tell of it: `found` is a word for how it was found, or its last state.
+#[derive(Debug)]
+pub struct Unclaimed {
+    pub found: String,
+    /// What the word is about: the end of the lease, the run time, the end of the job.
+    pub at_ms: i64,
+    pub worker: String,
+    pub generation: i64,
+    pub kind: String,
+    pub version: i32,
+    pub limit_key: String,
+}
+
+impl From<Unclaimed> for SelectedAs {
+    fn from(job: Unclaimed) -> Self {
+        let at_ms = job.at_ms;
+        match job.found.as_str() {
+            "running" => Self::Running {
+                generation: job.generation,
+                worker: job.worker,
+                lease_until_ms: at_ms,
+            },
+            "not due" => Self::NotDue { run_at_ms: at_ms },
+            "limit" => Self::ByLimit {
+                kind: job.kind,
+                limit_key: job.limit_key,
+            },
+            "jobs" => Self::ByJobs,
+            "paused" => Self::Paused,
+            "not served" => Self::NotServed {
+                kind: job.kind,
+                version: job.version,
+            },
+            "expired" => Self::Expired,
+            "missing" => Self::Missing,
+            "free" => Self::Busy,
+            _ => Self::Ended {
+                state: job.found,
+                finished_at_ms: at_ms,
+            },
+        }
+    }
+}
+
 pub trait SelectedStatements {
     /// Claims those of the chosen rows that can be claimed and says of each what it is: committed when it returns. The
     /// caller has made sure that no transaction is open. It waits for no row's lock. The answers are in the order of what

@@ -8,7 +8,7 @@ use diesel::{QueryableByName, RunQueryDsl, SqliteConnection};
 
 use super::admit::count_begun;
 use super::{json, write};
-use crate::backend::{Chosen, ClaimedRow, SelectedAs, SelectedRequest, SelectedRow, SelectedStatements};
+use crate::backend::{Chosen, ClaimedRow, SelectedAs, SelectedRequest, SelectedRow, SelectedStatements, Unclaimed};
 use crate::lease::Fence;
 use crate::schema::Schema;
 use crate::sql::{Sql, bind};
@@ -95,35 +95,18 @@ struct AnswerRow {
 
 impl AnswerRow {
     fn into_selected(self, claimed: &mut HashMap<i64, ClaimedRow>) -> SelectedRow {
-        let at_ms = self.at_ms.unwrap_or_default();
-        if let Some(row) = self.job_id.and_then(|id| claimed.remove(&id)) {
-            let found = SelectedAs::Claimed(Box::new(row));
-            return SelectedRow { id: self.job_id, found };
-        }
-        let found = match self.found.as_str() {
-            "running" => SelectedAs::Running {
-                generation: self.generation.unwrap_or_default(),
+        let claimed = self.job_id.and_then(|id| claimed.remove(&id));
+        let found = match claimed {
+            Some(row) => SelectedAs::Claimed(Box::new(row)),
+            None => SelectedAs::from(Unclaimed {
+                found: self.found,
+                at_ms: self.at_ms.unwrap_or_default(),
                 worker: self.worker.unwrap_or_default(),
-                lease_until_ms: at_ms,
-            },
-            "not due" => SelectedAs::NotDue { run_at_ms: at_ms },
-            "limit" => SelectedAs::ByLimit {
-                kind: self.kind.unwrap_or_default(),
-                limit_key: self.limit_key.unwrap_or_default(),
-            },
-            "jobs" => SelectedAs::ByJobs,
-            "paused" => SelectedAs::Paused,
-            "not served" => SelectedAs::NotServed {
+                generation: self.generation.unwrap_or_default(),
                 kind: self.kind.unwrap_or_default(),
                 version: self.version.unwrap_or_default(),
-            },
-            "expired" => SelectedAs::Expired,
-            "missing" => SelectedAs::Missing,
-            "free" => SelectedAs::Busy,
-            _ => SelectedAs::Ended {
-                state: self.found,
-                finished_at_ms: at_ms,
-            },
+                limit_key: self.limit_key.unwrap_or_default(),
+            }),
         };
         SelectedRow { id: self.job_id, found }
     }
