@@ -189,7 +189,14 @@ BEGIN
                 coalesce((options->>'priority')::smallint, 0), due, due > clock_timestamp(),
                 coalesce((options->>'max_attempts')::integer, 20), coalesce((options->>'lease_ms')::bigint, 60000),
                 coalesce(given_key, gen_random_uuid()::text));
-    PERFORM pg_notify('leasehold', coalesce(options->>'queue', 'default'));
+    -- Tells the workers, if any is idle. The programs do the same, and ARCHITECTURE.md says what the two locks are.
+    PERFORM CASE WHEN pg_try_advisory_xact_lock_shared(1215656808, hashtext('leasehold')) THEN
+            CASE WHEN pg_try_advisory_lock(1231318117, hashtext('leasehold')) THEN
+                CASE WHEN NOT pg_advisory_unlock(1231318117, hashtext('leasehold')) THEN pg_notify('leasehold', '') END
+            WHEN pg_try_advisory_lock_shared(1231318117, hashtext('leasehold')) THEN
+                CASE WHEN pg_advisory_unlock_shared(1231318117, hashtext('leasehold')) THEN pg_notify('leasehold', '') END
+            END
+        ELSE pg_notify('leasehold', '') END;
     RETURN job;
 END
 $body$;

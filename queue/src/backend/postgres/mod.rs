@@ -16,6 +16,7 @@ use crate::sql::{Bind, bind};
 
 #[macro_use]
 mod texts;
+pub(crate) use texts::{IDLE, SILENT};
 #[macro_use]
 mod schedule;
 mod admit;
