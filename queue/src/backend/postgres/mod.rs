@@ -21,6 +21,7 @@ pub(crate) use texts::{IDLE, SILENT};
 mod schedule;
 mod admit;
 mod batches;
+mod check;
 mod claim;
 mod commit;
 mod connect;
