@@ -204,11 +204,11 @@ mod tests {
 
     #[test]
     fn clocks_differ_by_what_no_delay_of_the_answer_explains() {
-        let at = |ms| SystemTime::UNIX_EPOCH + Duration::from_millis(1_000_000 + ms);
+        let at = |ms: u64| SystemTime::UNIX_EPOCH + Duration::from_millis(1_000_000 + ms);
         let second = Duration::from_secs(1);
         let found = |server| difference(at(0), at(server), at(500), second);
         assert_eq!((found(0), found(500), found(1_499)), (None, None, None));
-        let ahead = |ms, behind| Finding::Clock {
+        let ahead = |ms: u64, behind: u64| Finding::Clock {
             ahead: Duration::from_millis(ms),
             behind: Duration::from_millis(behind),
         };
