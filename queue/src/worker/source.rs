@@ -21,6 +21,8 @@ const PROMOTE_LIMIT: i64 = 1000;
 const OLDEST_EVERY: usize = 15;
 /// How long to wait when everything is locked by others: they commit soon.
 const LOCKED_WAIT: Duration = Duration::from_millis(10);
+/// How long to wait after a claim that took all there was, before the next one makes sure of that.
+const SHORT_REST: Duration = Duration::from_millis(50);
 
 pub(crate) struct Source<'a, C: Backend, A> {
     shared: &'a Shared<C, A>,
@@ -33,6 +35,8 @@ pub(crate) struct Source<'a, C: Backend, A> {
     claims: usize,
     /// Where each lane is claimed from, and how often it was since its oldest were.
     lanes: Vec<(Cursor, usize)>,
+    /// Whether the last claim took fewer jobs than it asked for.
+    took_all: bool,
     /// What the database said when it last changed; see [`Connect::wait_for_change`](crate::backend::Connect).
     seen: i64,
 }
@@ -67,6 +71,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
             promote_at: Instant::now(),
             claims: 0,
             lanes: shared.lanes.iter().map(|lane| (Cursor::new(&lane.serves), 0)).collect(),
+            took_all: false,
             seen: 0,
         }
     }
@@ -78,8 +83,19 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
             self.wait_for_wake_up();
             return Vec::new();
         }
+        // The last claim took all there was: unless somebody is told of more, there is nothing for a moment.
+        if std::mem::take(&mut self.took_all) && rest {
+            let due = self.promote_at.saturating_duration_since(Instant::now());
+            self.rest(Some(due.min(SHORT_REST)));
+            if self.shared.stop.is_stopping() {
+                return Vec::new();
+            }
+        }
         match self.try_claim(limit, begun) {
-            Ok(Next::Jobs(jobs)) => return jobs,
+            Ok(Next::Jobs(jobs)) => {
+                self.took_all = jobs.len() < limit;
+                return jobs;
+            }
             Err(_) => self.back_off(),
             Ok(_) if !rest => {}
             Ok(Next::Locked) => self.pause(spread(LOCKED_WAIT)),
@@ -277,7 +293,8 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
             }
             None => self.pause(timeout),
         }
-        self.shared.admitter.ask();
+        // On the way to the next claim there is a look at limits only where there are some.
+        self.shared.admitter.ask_if_limited();
     }
 
     fn back_off(&mut self) {
