@@ -25,5 +25,7 @@ pub mod rounds;
 
 pub mod throughput;
 
+pub mod cost;
+
 /// Any error ends a bench.
 pub type Answer<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;

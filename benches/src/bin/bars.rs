@@ -1,7 +1,7 @@
 //! Measures briefly what the bar asks for and prints each of its lines; see `--help`.
 
 use clap::Parser;
-use leasehold_benches::{Answer, Extent, Options, Place, Report, bars, ours, throughput};
+use leasehold_benches::{Answer, Extent, Options, Place, Report, bars, cost, ours, throughput};
 
 fn main() -> Answer {
     env_logger::init();
@@ -13,7 +13,9 @@ fn main() -> Answer {
         ..Options::parse()
     };
     let mut report = Report::new();
-    throughput::measure(&options, &Place::from_environment(), &mut report)?;
+    let place = Place::from_environment();
+    throughput::measure(&options, &place, &mut report)?;
+    cost::measure(&options, &place, &mut report)?;
     report.publish("bars")?;
     bars::print(&throughput::bars(&report));
     Ok(())
