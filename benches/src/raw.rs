@@ -1,6 +1,6 @@
 //! The same statements as the library's, without the library and without Diesel: what is left to be gained.
 
-use leasehold::__private::Fence;
+use leasehold::__private::{Fence, Place};
 use uuid::Uuid;
 
 use crate::Answer;
@@ -44,6 +44,17 @@ pub struct Claim<'a> {
     pub lease_token: Uuid,
     /// Who claims.
     pub worker: Uuid,
+    /// Behind which place to look.
+    pub behind: Place,
+}
+
+/// What a claim took.
+#[derive(Debug, Clone, Default)]
+pub struct Claimed {
+    /// The leases.
+    pub fences: Vec<Fence>,
+    /// The place of the last of them, where the backend's claims look behind one.
+    pub last: Option<Place>,
 }
 
 /// What a connection is for: the library configures them differently.
@@ -76,7 +87,7 @@ pub trait Client: Sized + Send {
     /// # Errors
     ///
     /// The database's.
-    fn claim(&mut self, claim: &Claim<'_>) -> Answer<Vec<Fence>>;
+    fn claim(&mut self, claim: &Claim<'_>) -> Answer<Claimed>;
 
     /// Completes, and returns how many.
     ///
