@@ -1,6 +1,7 @@
 //! Where claimed jobs come from: one connection that claims, and waits when there is nothing to claim.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, select};
@@ -178,7 +179,8 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
         // Each lane counts for itself: by a common count the oldest might be asked of one and the same lane each time.
         let (cursor, turns) = &self.lanes[lane];
         let (now, oldest) = (Instant::now(), *turns >= OLDEST_EVERY);
-        let looks = !C::LEAVES_DEAD_ENTRIES || cursor.is_due(now) || oldest && cursor.may_look(now);
+        let asked = (oldest || self.shared.behind.load(Ordering::Acquire)) && cursor.may_look(now);
+        let looks = !C::LEAVES_DEAD_ENTRIES || cursor.is_due(now) || asked;
         if !looks {
             let jobs = self.claim_rows(lane, limit, begun, Start::Cursor)?;
             if !jobs.is_empty() || !self.lanes[lane].0.may_look(Instant::now()) {
@@ -194,6 +196,9 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
         let serves = &shared.lanes[lane].serves;
         let (cursor, turns) = &mut self.lanes[lane];
         *turns = if start == Start::Oldest { 0 } else { *turns + 1 };
+        if start == Start::Front {
+            shared.behind.store(false, Ordering::Release);
+        }
         // From the operating system's random source, for this call: nothing that a database could give out again.
         let lease_token = Uuid::new_v4();
         let request = ClaimRequest {
@@ -234,6 +239,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
             .control
             .run(|conn| conn.promote(&shared.schema, &shared.serves, PROMOTE_LIMIT))?;
         if promoted > 0 {
+            shared.behind.store(true, Ordering::Release);
             // They may have limits.
             shared.admitter.ask();
         }
