@@ -3,7 +3,8 @@
 //! A handler of a job that was claimed ahead begins without a write of its own. Should its worker die before the first
 //! heartbeat has recorded it, the sweep takes the job for one that was only prefetched and gives its attempt back. Such a
 //! job, and any other that has lost its owner before, begins only after that was recorded: so a job that kills its worker is
-//! given one attempt more than it may have, and its neighbours lose none.
+//! given one attempt more than it may have, and its neighbours lose none. A last attempt is recorded first, too: a job that
+//! may be tried once begins once.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -28,7 +29,7 @@ pub(crate) struct Claimer<'a, C: Backend, A> {
     entry: Entry,
     settle: Sender<ToSettle>,
     /// Claimed ahead, and not to begin before that is recorded.
-    unrecorded: VecDeque<Claimed>,
+    unrecorded: VecDeque<(Instant, Claimed)>,
     /// The last claim found nothing; there is nothing to be had until the line is empty.
     dry: bool,
     /// How far the threads had come, and when.
@@ -62,6 +63,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Claimer<'a, C, A> {
         let unbegun = self
             .unrecorded
             .drain(..)
+            .map(|(_, job)| job)
             .chain(std::iter::from_fn(|| self.shared.line.take_back()));
         self.shared.unbegun.lock().extend(unbegun.map(|job| job.held));
     }
@@ -76,7 +78,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Claimer<'a, C, A> {
         let enough = claimed > ahead / 2 || ahead == 0;
         // Handlers may be faster than the database; the settler tells when it has caught up.
         let unsettled = self.settle.len() > 2 * BATCH;
-        if idle == 0 && (nothing_there || enough) || unsettled {
+        if idle == 0 && (nothing_there || enough || self.others_wait()) || unsettled {
             return 0;
         }
         let idle = idle.saturating_sub(self.unrecorded.len());
@@ -84,6 +86,12 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Claimer<'a, C, A> {
             true => idle.saturating_add(ahead.saturating_sub(claimed)),
             false => idle.max(ahead),
         }
+    }
+
+    /// Whether jobs wait that are given to idle threads only: then the line must run out, or there might never be one.
+    fn others_wait(&self) -> bool {
+        let unrecorded = self.unrecorded.front();
+        unrecorded.is_some_and(|(since, _)| since.elapsed() >= PATIENCE) || self.shared.choosing.has_handed()
     }
 
     /// Until a thread wants a job, or the worker stops.
@@ -117,6 +125,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Claimer<'a, C, A> {
         let unbegun = self
             .unrecorded
             .drain(..)
+            .map(|(_, job)| job)
             .chain(std::iter::from_fn(|| self.shared.line.take_back()));
         for job in unbegun {
             let settlement = settle::give_back(&job.held);
@@ -132,9 +141,9 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Claimer<'a, C, A> {
         self.dry = jobs.is_empty();
         for job in jobs {
             if begun || !self.must_be_recorded(&job) {
-                let _ = self.entry.jobs.send(job);
+                self.shared.line.put(&self.entry, job);
             } else {
-                self.unrecorded.push_back(job);
+                self.unrecorded.push_back((Instant::now(), job));
             }
         }
     }
@@ -144,10 +153,10 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Claimer<'a, C, A> {
     }
 
     /// Whether its handler begins only after that was recorded: its starts are counted, or it was taken from an owner
-    /// before, who may have died of it.
+    /// before, who may have died of it, or it is not to begin again.
     fn must_be_recorded(&self, job: &Claimed) -> bool {
         let counted = self.shared.counted.iter().any(|counted| counted.kind == job.row.kind);
-        counted || job.row.generation > i64::from(job.row.attempt)
+        counted || job.row.generation > i64::from(job.row.attempt) || job.row.attempt >= job.row.max_attempts
     }
 
     /// Gives idle threads what others have chosen and handed over.
@@ -155,7 +164,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Claimer<'a, C, A> {
         while self.shared.line.idle() > 0
             && let Some(job) = self.shared.choosing.take_handed()
         {
-            let _ = self.entry.jobs.send(job);
+            self.shared.line.put(&self.entry, job);
         }
     }
 
@@ -166,18 +175,23 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Claimer<'a, C, A> {
         if now == 0 {
             return;
         }
-        let mut fences: Vec<Fence> = self.unrecorded.iter().take(now).map(|job| job.held.fence).collect();
+        let mut fences: Vec<Fence> = self
+            .unrecorded
+            .iter()
+            .take(now)
+            .map(|(_, job)| job.held.fence)
+            .collect();
         fences.sort_unstable();
         let Some(begun) = self.source.begin(&fences) else {
             return;
         };
-        for job in self.unrecorded.drain(..now) {
+        for (_, job) in self.unrecorded.drain(..now) {
             if begun.contains(&job.held.fence.id) {
                 job.held.mark_recorded();
             } else {
                 job.held.mark_lost(Refusal::Expired);
             }
-            let _ = self.entry.jobs.send(job);
+            self.shared.line.put(&self.entry, job);
         }
     }
 }

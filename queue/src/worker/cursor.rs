@@ -20,6 +20,18 @@ const CHEAP: Duration = Duration::from_millis(10);
 /// Nothing is left unlooked at for longer.
 const LONGEST: Duration = Duration::from_secs(60);
 
+/// After so many claims one takes the oldest jobs, whatever their priority: else those of a low one might wait for ever.
+const OLDEST_EVERY: usize = 15;
+
+/// Where a claim begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Start {
+    Cursor,
+    Front,
+    /// At the front, and by age alone.
+    Oldest,
+}
+
 pub(crate) struct Cursor {
     /// For each (queue, kind, version) that is served: what was claimed last.
     places: Vec<Place>,
@@ -31,6 +43,11 @@ pub(crate) struct Cursor {
     ordinary: Duration,
     /// Whether there was nothing from the places on, and what is before them was not looked at since.
     unknown: bool,
+    /// Claims since the oldest jobs were taken.
+    claims: usize,
+    /// Whether one of these began at the front. Both kinds of looks share the time that there is for looks, so they take
+    /// turns: else the one would keep the other away for as long as there is a backlog.
+    front: bool,
 }
 
 impl Cursor {
@@ -41,6 +58,34 @@ impl Cursor {
             costs: [Duration::ZERO; 2],
             ordinary: Duration::ZERO,
             unknown: false,
+            claims: 0,
+            front: false,
+        }
+    }
+
+    /// Where the next claim begins; `behind`: something was put back that may be before the places.
+    pub(crate) fn start(&self, now: Instant, behind: bool) -> Start {
+        let asked = (behind || self.claims >= OLDEST_EVERY) && self.may_look(now);
+        match self.is_due(now) || asked {
+            true => self.look(),
+            false => Start::Cursor,
+        }
+    }
+
+    /// Where the next look at everything begins.
+    pub(crate) fn look(&self) -> Start {
+        match self.claims >= OLDEST_EVERY && self.front {
+            true => Start::Oldest,
+            false => Start::Front,
+        }
+    }
+
+    /// A claim begins there.
+    pub(crate) fn begins(&mut self, start: Start) {
+        match start {
+            Start::Cursor => self.claims += 1,
+            Start::Front => (self.claims, self.front) = (self.claims + 1, true),
+            Start::Oldest => (self.claims, self.front) = (0, false),
         }
     }
 
@@ -50,7 +95,7 @@ impl Cursor {
     }
 
     /// Whether it is time to look at everything.
-    pub(crate) fn is_due(&self, now: Instant) -> bool {
+    fn is_due(&self, now: Instant) -> bool {
         now >= self.look_at
     }
 
@@ -78,7 +123,7 @@ impl Cursor {
 
     /// The look went on for so long.
     pub(crate) fn looked_further(&mut self, now: Instant, took: Duration) {
-        self.costs[1] += took.saturating_sub(self.ordinary);
+        self.costs[1] = self.costs[1].saturating_add(took.saturating_sub(self.ordinary));
         self.rest(now);
     }
 
@@ -87,8 +132,7 @@ impl Cursor {
         self.look_at = now + rest.min(LONGEST);
     }
 
-    /// How long it is unknown whether there is anything at all; `None` when it is known.
-    pub(crate) fn unknown_for(&self, now: Instant) -> Option<Duration> {
+    fn unknown_for(&self, now: Instant) -> Option<Duration> {
         self.unknown.then(|| self.look_at.saturating_duration_since(now))
     }
 
@@ -108,3 +152,11 @@ impl Cursor {
         }
     }
 }
+
+/// How long it is unknown of one of these whether there is anything at all; `None` when it is known of all.
+pub(crate) fn unknown_for(cursors: &[Cursor], now: Instant) -> Option<Duration> {
+    cursors.iter().filter_map(|cursor| cursor.unknown_for(now)).min()
+}
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::Shared;
 use super::control::{Control, Failure, spread};
-use super::cursor::Cursor;
+use super::cursor::{self, Cursor, Start};
 use super::executor::Claimed;
 use crate::backend::{Backend, ClaimRequest, ClaimedRow, Served};
 use crate::claim::{self, Found};
@@ -17,9 +17,6 @@ use crate::lease::{Fence, Held};
 
 /// Rows that one statement makes claimable.
 const PROMOTE_LIMIT: i64 = 1000;
-/// After so many claims the next one takes the oldest jobs, whatever their priority: else those of a low one might wait
-/// for ever.
-const OLDEST_EVERY: usize = 15;
 /// How long to wait when everything is locked by others: they commit soon.
 const LOCKED_WAIT: Duration = Duration::from_millis(10);
 /// How long to wait after a claim that took all there was, before the next one makes sure of that.
@@ -34,21 +31,12 @@ pub(crate) struct Source<'a, C: Backend, A> {
     promote_at: Instant,
     /// Which lane is claimed first goes round with it.
     claims: usize,
-    /// Where each lane is claimed from, and how often it was since its oldest were.
-    lanes: Vec<(Cursor, usize)>,
+    /// Where each lane is claimed from.
+    cursors: Vec<Cursor>,
     /// Whether the last claim took fewer jobs than it asked for.
     took_all: bool,
     /// What the database said when it last changed; see [`Connect::wait_for_change`](crate::backend::Connect).
     seen: i64,
-}
-
-/// Where a claim looks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Start {
-    Cursor,
-    Front,
-    /// From the front, by age alone.
-    Oldest,
 }
 
 /// What a thread does next.
@@ -71,7 +59,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
             in_doubt: None,
             promote_at: Instant::now(),
             claims: 0,
-            lanes: shared.lanes.iter().map(|lane| (Cursor::new(&lane.serves), 0)).collect(),
+            cursors: shared.lanes.iter().map(|lane| Cursor::new(&lane.serves)).collect(),
             took_all: false,
             seen: 0,
         }
@@ -119,18 +107,12 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
             return Ok(Next::Jobs(jobs));
         }
         let now = Instant::now();
-        if let Some(wait) = self
-            .lanes
-            .iter()
-            .map(|(cursor, _)| cursor.unknown_for(now))
-            .max()
-            .flatten()
-        {
-            return Ok(Next::Due(wait));
+        if let Some(wait) = cursor::unknown_for(&self.cursors, now) {
+            return Ok(Next::Due(wait.min(self.promote_at.saturating_duration_since(now))));
         }
         let found = self.control.read(|conn| claim::look(conn, &shared.schema, &open));
         let (took, now) = (now.elapsed(), Instant::now());
-        for (cursor, _) in &mut self.lanes {
+        for cursor in &mut self.cursors {
             cursor.looked_further(now, took);
         }
         let (next, waiting) = match found? {
@@ -176,26 +158,27 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
     /// From where the last claim of the lane ended; from the front when it is time for that, and when there is nothing
     /// else.
     fn claim_from(&mut self, lane: usize, limit: usize, begun: bool) -> Result<Vec<Claimed>, Failure> {
-        // Each lane counts for itself: by a common count the oldest might be asked of one and the same lane each time.
-        let (cursor, turns) = &self.lanes[lane];
-        let (now, oldest) = (Instant::now(), *turns >= OLDEST_EVERY);
-        let asked = (oldest || self.shared.behind.load(Ordering::Acquire)) && cursor.may_look(now);
-        let looks = !C::LEAVES_DEAD_ENTRIES || cursor.is_due(now) || asked;
-        if !looks {
+        let cursor = &self.cursors[lane];
+        let mut start = match C::LEAVES_DEAD_ENTRIES {
+            true => cursor.start(Instant::now(), self.shared.behind.load(Ordering::Acquire)),
+            false => cursor.look(),
+        };
+        if start == Start::Cursor {
             let jobs = self.claim_rows(lane, limit, begun, Start::Cursor)?;
-            if !jobs.is_empty() || !self.lanes[lane].0.may_look(Instant::now()) {
+            let cursor = &self.cursors[lane];
+            if !jobs.is_empty() || !cursor.may_look(Instant::now()) {
                 return Ok(jobs);
             }
+            start = cursor.look();
         }
-        let start = if oldest { Start::Oldest } else { Start::Front };
         self.claim_rows(lane, limit, begun, start)
     }
 
     fn claim_rows(&mut self, lane: usize, limit: usize, begun: bool, start: Start) -> Result<Vec<Claimed>, Failure> {
         let shared = self.shared;
         let serves = &shared.lanes[lane].serves;
-        let (cursor, turns) = &mut self.lanes[lane];
-        *turns = if start == Start::Oldest { 0 } else { *turns + 1 };
+        let cursor = &mut self.cursors[lane];
+        cursor.begins(start);
         if start == Start::Front {
             shared.behind.store(false, Ordering::Release);
         }

@@ -90,6 +90,10 @@ impl<C: Backend> Choosing<C> {
         self.handed.lock().push_back(job);
     }
 
+    pub(in crate::worker) fn has_handed(&self) -> bool {
+        !self.handed.lock().is_empty()
+    }
+
     pub(in crate::worker) fn take_handed(&self) -> Option<Claimed> {
         self.handed.lock().pop_front()
     }
