@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use leasehold::schedule::{self, Missed, Schedule};
 use leasehold::{Schema, Worker};
 use leasehold_tests::jobs::{SOON, Work, prepare};
-use leasehold_tests::{TestDb, WorkerProcess, conformance, eventually, race_time};
+use leasehold_tests::{Over, TestDb, WorkerProcess, conformance, eventually, race_time};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_leasehold-test-worker");
 const THREADS: usize = 4;
@@ -54,6 +54,7 @@ conformance!(
                     }
                 });
             }
+            let over = Over(&stop);
             let start = || WorkerProcess::start(PROGRAM, "serve", &url);
             let mut processes: Vec<_> = (0..PROCESSES).map(|_| start()).collect();
             while begun.elapsed() < race_time() {
@@ -67,7 +68,7 @@ conformance!(
             });
             // One of them goes on, and runs what the killed ones had.
             processes.truncate(1);
-            stop.store(true, Ordering::Release);
+            drop(over);
             settle(db);
         });
 

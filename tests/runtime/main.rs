@@ -3,6 +3,7 @@
 #![cfg(any(feature = "sqlite", feature = "postgres"))]
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
+mod ahead;
 mod batch;
 mod cancel;
 mod events;
@@ -14,7 +15,6 @@ mod kinds;
 mod limits;
 mod pause;
 mod pool;
-mod prefetch;
 mod queues;
 mod relay;
 mod relay_http;

@@ -47,7 +47,7 @@ mod captured_log;
 pub use captured_log::{CapturedLog, Record, capture_log};
 
 mod polling;
-pub use polling::{eventually, race_time};
+pub use polling::{Over, eventually, race_time};
 
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod answer;

@@ -1,3 +1,4 @@
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How often a condition is looked at: short beside everything that a test waits for.
@@ -30,4 +31,14 @@ pub fn race_time() -> Duration {
         text.parse().expect("LEASEHOLD_RACE_SECONDS is a number of seconds")
     });
     Duration::from_secs(seconds)
+}
+
+/// Says that it is over when it goes, be it by a failed assertion: a scope waits for threads that are not told.
+#[derive(Debug)]
+pub struct Over<'a>(pub &'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
 }
