@@ -12,4 +12,5 @@ mod cancel;
 mod limits;
 mod relays;
 mod schedules;
+mod starvation;
 mod unique;
