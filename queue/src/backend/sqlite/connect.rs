@@ -221,7 +221,7 @@ impl Connect for SqliteConnection {
 }
 
 /// The mode is kept in the file. Changing it fails at once, without waiting, when another connection is changing it too.
-fn use_wal(conn: &mut SqliteConnection, patience: Duration) -> QueryResult<()> {
+pub(super) fn use_wal(conn: &mut SqliteConnection, patience: Duration) -> QueryResult<()> {
     let deadline = Instant::now() + patience;
     loop {
         let tried = match Sql(JOURNAL_MODE, ()).get_result::<OneText>(conn) {
