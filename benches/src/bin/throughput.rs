@@ -85,7 +85,7 @@ where
     rate("finish", jobs, || run(worker().register::<Finish>()))?;
     Finish::enqueue_all(&finish, &mut conn, &options)?;
     rate("finish, prefetch 50", jobs, || {
-        run(worker().prefetch(50).register::<Finish>())
+        run(worker().fixed_batch(50).register::<Finish>())
     })?;
     Finish::enqueue_all(&finish[..few], &mut conn, &options)?;
     rate("finish, unbatched", few, || {

@@ -99,12 +99,12 @@ const CLAIM: &str = "
         lease_until = $5 + lease_ms
     WHERE id IN (SELECT value FROM json_each($1)) AND state = 'ready'
     RETURNING id, queue, kind, version, payload, attempt, max_attempts, generation, lease_ms, idempotency_key,
-        limit_key, batch_id, awaited, $5 - run_at AS waited_ms, expires_at - $5 AS expires_in_ms
+        limit_key, batch_id, awaited, priority, run_at, $5 - run_at AS waited_ms, expires_at - $5 AS expires_in_ms
 ";
 
 const FIND_CLAIMED: &str = "
     SELECT id, queue, kind, version, payload, attempt, max_attempts, generation, lease_ms, idempotency_key,
-        limit_key, batch_id, awaited, $2 - run_at AS waited_ms, expires_at - $2 AS expires_in_ms
+        limit_key, batch_id, awaited, priority, run_at, $2 - run_at AS waited_ms, expires_at - $2 AS expires_in_ms
     FROM leasehold_jobs INDEXED BY leasehold_jobs_held
     WHERE worker IS NOT NULL AND state = 'running' AND lease_token = $1
 ";
@@ -147,6 +147,8 @@ const WAITING: &str = concat!(
 );
 
 impl ClaimStatements for SqliteConnection {
+    const LEAVES_DEAD_ENTRIES: bool = false;
+
     fn promote(&mut self, schema: &Schema, serves: &[Served], limit: i64) -> QueryResult<usize> {
         let serves = served_json(serves)?;
         write(self, |conn, now| {
