@@ -8,7 +8,7 @@ use crate::sql::{Bind, Id, Sql, bind};
 
 // One clock reading for all rows: equal run times fall back to the order of the ids, which is that of the jobs. Idle workers
 // are told by the same statement, in a sub-select that is evaluated once.
-const INSERT: &str = concat!(
+pub(super) const INSERT: &str = concat!(
     "
     WITH clock AS MATERIALIZED (SELECT pg_catalog.clock_timestamp() AS at),
     inserted AS (

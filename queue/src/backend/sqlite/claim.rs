@@ -50,7 +50,7 @@ macro_rules! claimable {
 
 /// The best of one (queue, kind, version), straight from the index in its order: rows that wait for their time, and rows
 /// that this program does not serve, are never stepped over.
-const CANDIDATES: &str = concat!(
+pub(super) const CANDIDATES: &str = concat!(
     "
     SELECT id, priority, run_at FROM leasehold_jobs
     WHERE ",
@@ -93,7 +93,7 @@ const OLDEST: &str = concat!(
 );
 
 /// Those that were read under the same write lock.
-const CLAIM: &str = "
+pub(super) const CLAIM: &str = "
     UPDATE leasehold_jobs SET
         state = 'running', generation = generation + 1, lease_token = $2, attempt = attempt + 1, worker = $3, begun = $4,
         lease_until = $5 + lease_ms

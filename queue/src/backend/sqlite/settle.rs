@@ -12,7 +12,7 @@ use crate::schema::Schema;
 use crate::sql::{Id, Sql, bind};
 
 /// A job may be there already if an older file was put back under running workers; the newer end counts.
-const COPY_TO_FINISHED: &str = "
+pub(super) const COPY_TO_FINISHED: &str = "
     INSERT OR REPLACE INTO leasehold_finished_jobs
         (id, queue, kind, version, payload, priority, run_at, attempt, max_attempts, lease_token, lease_ms,
          idempotency_key, unique_key, unique_states, limit_key, limit_rank, batch_id, created_at, state, generation, reason, finished_at)
@@ -25,11 +25,11 @@ const COPY_TO_FINISHED: &str = "
 ";
 
 /// By the fence in the copy, which is cheaper to read than the JSON text is once more.
-const DELETE_FINISHED: &str = "
+pub(super) const DELETE_FINISHED: &str = "
     DELETE FROM leasehold_jobs AS j
     WHERE j.id IN (SELECT CAST(key AS INTEGER) FROM json_each($1)) AND j.state = 'running'
         AND EXISTS (SELECT 1 FROM leasehold_finished_jobs AS f
-            WHERE j.id = f.id AND j.generation = f.generation - $2 AND j.lease_token = f.lease_token)
+            WHERE j.id = f.id AND j.generation = f.generation - $3 AND j.lease_token = f.lease_token)
 ";
 
 const DELETE_KEYS: &str = "
@@ -193,7 +193,11 @@ pub(super) fn move_to_finished(
     if moved.is_empty() {
         return Ok(Vec::new());
     }
-    let binds = (bind::<Text, _>(fences), bind::<Bool, _>(ending.takes_away));
+    let binds = (
+        bind::<Text, _>(fences),
+        bind::<Text, _>(ending.state),
+        bind::<Bool, _>(ending.takes_away),
+    );
     let deleted = Sql(schema.render(DELETE_FINISHED), binds).execute(conn)?;
     complete_move(conn, schema, moved, ending.state, deleted)
 }
