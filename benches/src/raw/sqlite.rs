@@ -4,7 +4,6 @@ use std::fmt::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leasehold::__private::{Fence, HotPath, sqlite_hot_path};
-use serde_json::json;
 
 use super::sqlite3::{Connection, Statement, Value};
 use super::{Claim, Claimed, Client, Plain, Purpose};
@@ -17,6 +16,7 @@ const OPEN: i64 = 3;
 #[expect(missing_debug_implementations, reason = "handles of SQLite's")]
 pub struct Sqlite {
     insert: Statement,
+    candidates: Statement,
     claim: Statement,
     complete: Vec<Statement>,
     write: Statement,
@@ -34,6 +34,7 @@ impl Client for Sqlite {
         let HotPath {
             session,
             insert,
+            candidates,
             claim,
             finish,
             begin_commit,
@@ -48,6 +49,7 @@ impl Client for Sqlite {
         Ok(Self {
             complete: complete.collect::<Answer<_>>()?,
             insert: conn.prepare(insert)?,
+            candidates: conn.prepare(candidates.ok_or("the library claims by one statement")?)?,
             claim: conn.prepare(claim)?,
             write: conn.prepare("INSERT INTO bench_rows (job) VALUES ($1)")?,
             begin: conn.prepare("BEGIN IMMEDIATE")?,
@@ -70,12 +72,19 @@ impl Client for Sqlite {
     }
 
     fn claim(&mut self, claim: &Claim<'_>) -> Answer<Claimed> {
-        let serves = json!([[claim.like.queue, claim.like.kind, claim.like.version]]).to_string();
         let (token, worker) = (claim.lease_token.to_string(), claim.worker.to_string());
         self.conn.run(&mut self.begin, &[], 0)?;
+        let like = claim.like;
         let values = [
-            Value::Text(&serves),
+            Value::Text(like.queue),
+            Value::Text(like.kind),
+            Value::Integer(like.version.into()),
             Value::Integer(claim.limit),
+        ];
+        let candidates = self.conn.run(&mut self.candidates, &values, 1)?;
+        let ids = serde_json::to_string(&candidates.into_iter().flatten().collect::<Vec<_>>())?;
+        let values = [
+            Value::Text(&ids),
             Value::Text(&token),
             Value::Text(&worker),
             Value::Integer(1),
@@ -119,10 +128,10 @@ impl Sqlite {
     fn complete(&mut self, fences: &[Fence]) -> Answer<usize> {
         let mut json = String::with_capacity(2 + 64 * fences.len());
         for fence in fences {
-            json.push(if json.is_empty() { '[' } else { ',' });
-            write!(json, r#"[{},{},"{}"]"#, fence.id, fence.generation, fence.lease_token)?;
+            json.push(if json.is_empty() { '{' } else { ',' });
+            write!(json, r#""{}":"{}.{}""#, fence.id, fence.generation, fence.lease_token)?;
         }
-        json.push(']');
+        json.push('}');
         let values = [
             Value::Text(&json),
             Value::Text("completed"),

@@ -8,6 +8,8 @@ pub struct HotPath {
     pub session: &'static str,
     /// Inserts jobs.
     pub insert: &'static str,
+    /// Finds what can be claimed, where a statement of its own does that.
+    pub candidates: Option<&'static str>,
     /// Claims jobs.
     pub claim: &'static str,
     /// Completes jobs, in one transaction.

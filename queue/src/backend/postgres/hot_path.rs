@@ -7,6 +7,7 @@ pub fn hot_path() -> HotPath {
     HotPath {
         session: connect::CONTROL,
         insert: enqueue::INSERT,
+        candidates: None,
         claim: claim::CLAIM,
         finish: vec![settle::FINISH],
         begin_commit: connect::begin_commit(None, &ConnectionSettings::default()),

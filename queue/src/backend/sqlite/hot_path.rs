@@ -10,6 +10,7 @@ pub fn hot_path() -> HotPath {
     HotPath {
         session: connect::SESSION,
         insert: enqueue::INSERT,
+        candidates: Some(claim::CANDIDATES),
         claim: claim::CLAIM,
         finish: complete.clone(),
         begin_commit: connect::BEGIN_COMMIT.to_owned(),
