@@ -35,7 +35,12 @@ impl System for Awa {
             .min_connections(connections)
             .max_connections(connections);
         let pool = runtime.block_on(options.connect(&order.url))?;
-        runtime.block_on(awa::migrations::run(&pool))?;
+        if order.shape == Shape::Prepare {
+            runtime.block_on(awa::migrations::run(&pool))?;
+            // Otherwise jobs that are enqueued before the first worker starts go to the tables of earlier versions.
+            let storage = QueueStorage::new(QueueStorageConfig::default())?;
+            runtime.block_on(storage.install(&pool))?;
+        }
         Ok(Self { runtime, pool })
     }
 
