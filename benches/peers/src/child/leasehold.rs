@@ -1,5 +1,6 @@
 //! Leasehold itself, with its defaults.
 
+use std::sync::Mutex;
 use std::thread;
 
 use diesel::prelude::*;
@@ -21,7 +22,8 @@ impl Handler<PgConnection> for Noop {
     }
 }
 
-pub(super) struct Leasehold;
+/// The connections that enqueue, open before anything is timed, as the peers' pools are.
+pub(super) struct Leasehold(Mutex<Vec<PgConnection>>);
 
 fn noop(order: &Order) -> Noop {
     Noop {
@@ -32,26 +34,28 @@ fn noop(order: &Order) -> Noop {
 impl System for Leasehold {
     fn prepare(order: &Order) -> Outcome<Self> {
         leasehold::migrate(&mut PgConnection::establish(&order.url)?)?;
-        Ok(Self)
+        let conns = (0..order.connections).map(|_| PgConnection::establish(&order.url));
+        Ok(Self(Mutex::new(conns.collect::<Result<_, _>>()?)))
     }
 
     fn enqueue_bulk(&self, order: &Order) -> Outcome<()> {
-        let mut conn = PgConnection::establish(&order.url)?;
+        let mut conns = self.0.lock().map_err(|_| "a thread panicked")?;
         for size in chunks(order) {
             let jobs: Vec<Noop> = (0..size).map(|_| noop(order)).collect();
-            Noop::enqueue_all(&jobs, &mut conn, &EnqueueOptions::new())?;
+            Noop::enqueue_all(&jobs, &mut conns[0], &EnqueueOptions::new())?;
         }
         Ok(())
     }
 
     fn enqueue_singly(&self, order: &Order) -> Outcome<()> {
+        let mut conns = self.0.lock().map_err(|_| "a thread panicked")?;
         thread::scope(|scope| {
             let threads: Vec<_> = shares(order)
                 .into_iter()
-                .map(|share| {
+                .zip(conns.iter_mut())
+                .map(|(share, conn)| {
                     scope.spawn(move || {
-                        let mut conn = PgConnection::establish(&order.url)?;
-                        (0..share).try_for_each(|_| noop(order).enqueue(&mut conn).map(drop))?;
+                        (0..share).try_for_each(|_| noop(order).enqueue(conn).map(drop))?;
                         Outcome::Ok(())
                     })
                 })
@@ -63,18 +67,9 @@ impl System for Leasehold {
     }
 
     fn enqueue_one(&self, order: &Order) -> Outcome<()> {
-        thread_local! {
-            static CONNECTION: std::cell::RefCell<Option<PgConnection>> = const { std::cell::RefCell::new(None) };
-        }
-        CONNECTION.with_borrow_mut(|conn| {
-            if conn.is_none() {
-                *conn = Some(PgConnection::establish(&order.url)?);
-            }
-            if let Some(conn) = conn {
-                noop(order).enqueue(conn)?;
-            }
-            Ok(())
-        })
+        let mut conns = self.0.lock().map_err(|_| "a thread panicked")?;
+        noop(order).enqueue(&mut conns[0])?;
+        Ok(())
     }
 
     fn start(&self, order: &Order) -> Outcome<()> {
