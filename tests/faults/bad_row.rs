@@ -22,6 +22,7 @@ fn claimed<C: Backend>(conn: &mut C, text: &str) -> i64 {
         begun: true,
         counted: &[],
         oldest: false,
+        behind: &[],
     };
     let rows = conn.claim(&leasehold::Schema::default(), &request).unwrap();
     assert_eq!(rows[0].id, id);
@@ -73,6 +74,9 @@ conformance!(
         db.sql("DELETE FROM notes");
         eventually(SOON, "it is cancelled, too", || {
             standing(db, waiting[1]).starts_with("cancelled")
+        });
+        eventually(SOON, "what follows on the batch has ended, too", || {
+            db.integer("SELECT count(*) FROM leasehold.jobs") == 0
         });
         // One that cannot be let go keeps no program from ending.
         drop(running);

@@ -42,13 +42,20 @@ pub use builder::{StartError, Worker};
 mod checker;
 mod claimer;
 mod control;
+mod cursor;
 mod executor;
 mod heartbeat;
+
+mod idle;
+pub use idle::Idle;
+
 mod lanes;
 mod leases;
+mod line;
 #[cfg(feature = "postgres")]
 pub(crate) mod listener;
 mod maintenance;
+mod pace;
 #[cfg(feature = "progress")]
 mod progress;
 
@@ -77,6 +84,8 @@ pub(crate) use control::Control;
 use executor::Ends;
 use lanes::Lane;
 use leases::Leases;
+use line::Line;
+use pace::Pace;
 use relay::Topic;
 use selected::Choosing;
 use turns::InTurn;
@@ -97,7 +106,8 @@ pub(crate) struct Shared<C: Backend, A> {
     counted: Vec<CountedKind>,
     admitter: Admitter,
     threads: usize,
-    prefetch: usize,
+    line: Line,
+    pace: Pace,
     unbatched: bool,
     poll: Duration,
     sweep_every: Duration,
@@ -112,6 +122,8 @@ pub(crate) struct Shared<C: Backend, A> {
     choosing: Choosing<C>,
     /// Whether nothing else is claimed than what callers choose.
     selected_only: bool,
+    /// Whether a job was put back, which may be behind the place where claims begin.
+    behind: AtomicBool,
     /// Claimed jobs that no handler began before the worker stopped.
     unbegun: Locked<Vec<Arc<Held>>>,
     /// The connection of the heartbeat and of maintenance.
@@ -127,6 +139,10 @@ pub(crate) struct Shared<C: Backend, A> {
     /// Makes the heartbeat ask at once: somebody has cancelled running jobs.
     cancels: (Sender<()>, Receiver<()>),
     look: batch::Look,
+    /// Whether claimers wait to be told of jobs.
+    idle: Arc<Idle>,
+    /// Whether relays wait to be told of events.
+    idle_relays: Arc<Idle>,
 }
 
 impl<C: Backend, A> Shared<C, A> {
@@ -153,6 +169,7 @@ impl<C: Backend, A> Shared<C, A> {
     /// A job was put back: when it is due may be before the claimer looks again.
     fn more_may_be_due(&self, settlement: &Settlement) {
         if settlement.leaves_ready() {
+            self.behind.store(true, Ordering::Release);
             self.wake();
         }
     }

@@ -121,14 +121,14 @@ const ADMIT: &str = "
     )) AND j.state = 'ready'
 ";
 
-const TELL_ADMITTED: &str = "SELECT pg_catalog.pg_notify('leasehold', '')";
+const TELL_ADMITTED: &str = concat!("SELECT ", tell!("leasehold"));
 
 const BEGIN_COUNTED: &str = concat!(
     "WITH ",
     locked!("FOR NO KEY UPDATE"),
     ",
     begun AS (
-        UPDATE leasehold.jobs AS j SET begun = true FROM locked AS l WHERE ",
+        UPDATE leasehold.jobs AS j SET begun = true WHERE ",
     under_the_fence!(),
     " RETURNING j.id, j.kind, j.limit_key, j.generation
     ),

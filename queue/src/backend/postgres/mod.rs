@@ -16,10 +16,12 @@ use crate::sql::{Bind, bind};
 
 #[macro_use]
 mod texts;
+pub(crate) use texts::{IDLE, SILENT};
 #[macro_use]
 mod schedule;
 mod admit;
 mod batches;
+mod check;
 mod claim;
 mod commit;
 mod connect;
@@ -27,6 +29,7 @@ mod conninfo;
 mod enqueue;
 mod expiry;
 mod fire;
+pub(crate) mod hot_path;
 mod inbox;
 #[macro_use]
 mod inspect;

@@ -9,12 +9,14 @@
 mod schedule;
 mod admit;
 mod batches;
+mod check;
 mod claim;
 mod commit;
 mod connect;
 mod enqueue;
 mod expiry;
 mod fire;
+pub(crate) mod hot_path;
 mod inbox;
 #[macro_use]
 mod inspect;
