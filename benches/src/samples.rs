@@ -64,11 +64,3 @@ impl FromIterator<Duration> for Samples {
         Self(times.into_iter().collect())
     }
 }
-
-/// The middle one of many figures, as of the runs of one measurement; zero without any.
-#[must_use]
-pub fn median(figures: &[f64]) -> f64 {
-    let mut sorted = figures.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or_default()
-}

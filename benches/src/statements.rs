@@ -5,11 +5,12 @@ use std::fmt::{self, Write};
 use std::sync::{Mutex, PoisonError};
 
 use diesel::connection::{Instrumentation, InstrumentationEvent, set_default_instrumentation};
+use serde::{Deserialize, Serialize};
 
 use crate::clock::now_ns;
 
 /// Which statement it was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names of the statements")]
 pub enum Which {
     Promote,
@@ -44,7 +45,7 @@ const MARKS: [(&str, Which); 14] = [
 ];
 
 /// A statement that ran, on the clock of [`now_ns`].
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Ran {
     /// Which one.
     pub which: Which,

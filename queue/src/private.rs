@@ -7,6 +7,10 @@ pub use serde::de::DeserializeOwned;
 pub use serde_json::Value;
 
 pub use crate::admit::admit_all;
+#[cfg(feature = "postgres")]
+pub use crate::backend::postgres::hot_path::hot_path as postgres_hot_path;
+#[cfg(feature = "sqlite")]
+pub use crate::backend::sqlite::hot_path::hot_path as sqlite_hot_path;
 pub use crate::backend::*;
 pub use crate::claim::{Found, claim, claim_selected};
 use crate::lease::Refusal;

@@ -12,6 +12,9 @@ use diesel::r2d2::{ConnectionManager, PooledConnection, R2D2Connection};
 mod connect;
 pub use connect::*;
 
+mod hot_path;
+pub use hot_path::*;
+
 mod seam;
 pub use seam::*;
 

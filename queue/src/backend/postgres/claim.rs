@@ -129,7 +129,7 @@ macro_rules! oldest {
     };
 }
 
-const CLAIM: &str = best!();
+pub(super) const CLAIM: &str = best!();
 
 // Now and then instead: else jobs of a low priority might wait for ever.
 const CLAIM_OLDEST: &str = oldest!();

@@ -18,7 +18,7 @@ macro_rules! hurried {
 
 // The mark is asked for in the same statement: after a raw COMMIT in the closure, the completion would pass in a
 // transaction of its own, and the closure's writes would stand whatever becomes of it.
-const COMPLETE: &str = concat!(
+pub(super) const COMPLETE: &str = concat!(
     "WITH ended AS (
         DELETE FROM leasehold.jobs
         WHERE id = $1 AND generation = $2 AND lease_token = $3 AND state = 'running'

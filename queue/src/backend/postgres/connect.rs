@@ -23,7 +23,7 @@ use crate::worker::listener::listen;
 /// - A database that asks for more isolation by default would fail the queue's statements with conflicts that their own
 ///   row locks and fences already exclude.
 /// - A lock that somebody else keeps must not stop the thread that settles everybody's jobs.
-const CONTROL: &str = "
+pub(super) const CONTROL: &str = "
     SET plan_cache_mode = force_generic_plan;
     SET enable_seqscan = off;
     SET enable_bitmapscan = off;
@@ -45,6 +45,9 @@ const SERVER: &str = "
 const LEVEL: &str = "
     SELECT pg_catalog.current_setting('transaction_isolation') IN ('read committed', 'read uncommitted') AS sees_commits
 ";
+
+/// It is gone with the transaction, also after a raw COMMIT or ROLLBACK of which Diesel knows nothing.
+const MARK: &str = "SET LOCAL in_commit.leasehold = 'on'";
 
 const OLDEST: i32 = 130_000;
 
@@ -128,23 +131,11 @@ impl Connect for PgConnection {
     }
 
     fn begin_commit(&mut self, isolation: Option<Isolation>, settings: &ConnectionSettings) -> QueryResult<()> {
-        // It is gone with the transaction, also after a raw COMMIT or ROLLBACK of which Diesel knows nothing.
-        const MARK: &str = "SET LOCAL in_commit.leasehold = 'on'";
         if depth(self)? > 0 {
             AnsiTransactionManager::begin_transaction(self)?;
             return self.batch_execute(MARK);
         }
-        let level = match isolation {
-            None => "",
-            Some(Isolation::ReadCommitted) => " ISOLATION LEVEL READ COMMITTED",
-            Some(Isolation::RepeatableRead) => " ISOLATION LEVEL REPEATABLE READ",
-            Some(Isolation::Serializable) => " ISOLATION LEVEL SERIALIZABLE",
-        };
-        let idle = millis(settings.idle_in_transaction);
-        // Not deferrable, as in `begin_write`.
-        let begin =
-            format!("BEGIN{level} NOT DEFERRABLE; {MARK}; SET LOCAL idle_in_transaction_session_timeout = {idle}");
-        AnsiTransactionManager::begin_transaction_sql(self, &begin)
+        AnsiTransactionManager::begin_transaction_sql(self, &begin_commit(isolation, settings))
     }
 
     fn begin_write(&mut self) -> QueryResult<()> {
@@ -230,6 +221,19 @@ impl Connect for PgConnection {
         // Nothing hangs on why it ended: the caller looks for jobs in any case.
         let _ = wake.recv_timeout(timeout);
     }
+}
+
+/// Begins and marks the transaction of a commit.
+pub(super) fn begin_commit(isolation: Option<Isolation>, settings: &ConnectionSettings) -> String {
+    let level = match isolation {
+        None => "",
+        Some(Isolation::ReadCommitted) => " ISOLATION LEVEL READ COMMITTED",
+        Some(Isolation::RepeatableRead) => " ISOLATION LEVEL REPEATABLE READ",
+        Some(Isolation::Serializable) => " ISOLATION LEVEL SERIALIZABLE",
+    };
+    let idle = millis(settings.idle_in_transaction);
+    // Not deferrable, as in `begin_write`.
+    format!("BEGIN{level} NOT DEFERRABLE; {MARK}; SET LOCAL idle_in_transaction_session_timeout = {idle}")
 }
 
 /// Milliseconds as the server's settings take them. A number, so it needs no quoting where nothing can be bound.

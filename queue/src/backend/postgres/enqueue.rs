@@ -8,7 +8,7 @@ use crate::sql::{Bind, Id, Sql, bind};
 
 // One clock reading for all rows: equal run times fall back to the order of the ids, which is that of the jobs. Listeners
 // are told by the same statement; of equal notifications in one transaction the server delivers one.
-const INSERT: &str = "
+pub(super) const INSERT: &str = "
     WITH clock AS MATERIALIZED (SELECT pg_catalog.clock_timestamp() AS at),
     inserted AS (
         INSERT INTO leasehold.jobs (queue, kind, version, payload, priority, run_at, scheduled, max_attempts, lease_ms,

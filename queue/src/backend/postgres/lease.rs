@@ -19,7 +19,7 @@ const BEGIN: &str = concat!(
 // `renewed` has those that were free. The sweep skips locked rows, too, so nobody takes such a row meanwhile. The new end
 // is counted from now alone: were it the later of two ends, a wrong one far in the future would stay. `OFFSET 0` keeps
 // the look-up a look-up, where a lock does not do so.
-const HEARTBEAT: &str = concat!(
+pub(super) const HEARTBEAT: &str = concat!(
     "WITH held AS MATERIALIZED (
         SELECT mine.* FROM unnest($1, $2, $3) AS asked (id, generation, lease_token)
         CROSS JOIN LATERAL (

@@ -27,6 +27,7 @@ mod conninfo;
 mod enqueue;
 mod expiry;
 mod fire;
+pub(crate) mod hot_path;
 mod inbox;
 #[macro_use]
 mod inspect;

@@ -8,7 +8,7 @@ use crate::lease::Fence;
 use crate::schema::Schema;
 use crate::sql::{Id, Sql, bind};
 
-const FINISH: &str = concat!(
+pub(super) const FINISH: &str = concat!(
     "WITH ",
     locked!("FOR NO KEY UPDATE"),
     ",

@@ -72,7 +72,7 @@ macro_rules! claimable {
     };
 }
 
-const CLAIM: &str = claim!(
+pub(super) const CLAIM: &str = claim!(
     of_each: concat!(
         "
             SELECT json_group_array(json_array(id, priority, run_at)) FROM (

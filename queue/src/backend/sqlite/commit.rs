@@ -22,9 +22,12 @@ const OWNERSHIP: &str = "
     LIMIT 1
 ";
 
+/// Takes the mark of a commit away.
+pub(super) const UNMARK: &str = "RELEASE leasehold_commit";
+
 /// Whether the transaction of the commit is still the one that is open, once: the mark is taken away.
 pub(super) fn is_marked(conn: &mut SqliteConnection) -> QueryResult<bool> {
-    match conn.batch_execute("RELEASE leasehold_commit") {
+    match conn.batch_execute(UNMARK) {
         Ok(()) => Ok(true),
         // Whatever ended the transaction took its mark along, even if another one was begun since.
         Err(Error::DatabaseError(_, info)) if info.message().contains("no such savepoint") => Ok(false),

@@ -37,6 +37,10 @@ const DATABASE_FILE: &str = "SELECT file AS text FROM pragma_database_list WHERE
 const JOURNAL_MODE: &str = "SELECT journal_mode AS text FROM pragma_journal_mode";
 /// As a statement of its own it takes no lock; a query of the function of that name would read the schema first.
 const BUSY_TIMEOUT: &str = "PRAGMA busy_timeout";
+/// NORMAL forgets commits when the machine goes down: the fence would still hold, but not the promise.
+pub(super) const SESSION: &str = "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON";
+/// The savepoint is the mark: it is gone when anything has ended this transaction.
+pub(super) const BEGIN_COMMIT: &str = "BEGIN IMMEDIATE; SAVEPOINT leasehold_commit";
 /// Not by the function of the same name, which parses the PRAGMA anew each time.
 const DATA_VERSION: &str = "PRAGMA data_version";
 
@@ -103,8 +107,7 @@ impl Connect for SqliteConnection {
         // First, so that the others wait too.
         self.batch_execute(&format!("PRAGMA busy_timeout = {}", settings.busy_timeout.as_millis()))?;
         use_wal(self, settings.busy_timeout)?;
-        // NORMAL forgets commits when the machine goes down: the fence would still hold, but not the promise.
-        self.batch_execute("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON")
+        self.batch_execute(SESSION)
     }
 
     fn check_server(&mut self, allow_unsafe: bool) -> Result<Vec<String>, ServerError> {
@@ -152,8 +155,7 @@ impl Connect for SqliteConnection {
             AnsiTransactionManager::begin_transaction(self)?;
             return self.batch_execute("SAVEPOINT leasehold_commit");
         }
-        // The savepoint is the mark: it is gone when anything has ended this transaction.
-        AnsiTransactionManager::begin_transaction_sql(self, "BEGIN IMMEDIATE; SAVEPOINT leasehold_commit")
+        AnsiTransactionManager::begin_transaction_sql(self, BEGIN_COMMIT)
     }
 
     fn begin_write(&mut self) -> QueryResult<()> {

@@ -13,7 +13,7 @@ use crate::sql::{Id, Sql, bind};
 /// SQLite takes no text of more than 10^9 bytes, and a thousand payloads can be longer.
 const MAX_TEXT_BYTES: usize = 32 * 1024 * 1024;
 
-const INSERT: &str = "
+pub(super) const INSERT: &str = "
     INSERT INTO leasehold_jobs (queue, kind, version, payload, priority, run_at, scheduled, max_attempts, lease_ms,
         idempotency_key, unique_key, created_at, expires_at, limit_key, limit_rank, batch_id, awaited, blocked_by, unique_states)
     SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6, value->>7, value->>8,

@@ -15,6 +15,7 @@ mod connect;
 mod enqueue;
 mod expiry;
 mod fire;
+pub(crate) mod hot_path;
 mod inbox;
 #[macro_use]
 mod inspect;

@@ -12,7 +12,7 @@ use crate::schema::Schema;
 use crate::sql::{Id, Sql, bind};
 
 /// A job may be there already if an older file was put back under running workers; the newer end counts.
-const COPY_TO_FINISHED: &str = "
+pub(super) const COPY_TO_FINISHED: &str = "
     INSERT OR REPLACE INTO leasehold_finished_jobs
         (id, queue, kind, version, payload, priority, run_at, attempt, max_attempts, lease_token, lease_ms,
          idempotency_key, unique_key, unique_states, limit_key, limit_rank, batch_id, created_at, state, generation, reason, finished_at)
@@ -24,7 +24,7 @@ const COPY_TO_FINISHED: &str = "
     RETURNING id, unique_key
 ";
 
-const DELETE_FINISHED: &str = "
+pub(super) const DELETE_FINISHED: &str = "
     DELETE FROM leasehold_jobs
     WHERE id IN (SELECT value->>0 FROM json_each($1))
         AND (id, generation, lease_token) IN (SELECT value->>0, value->>1, value->>2 FROM json_each($1))

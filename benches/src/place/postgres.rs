@@ -1,0 +1,87 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use diesel::connection::SimpleConnection;
+use diesel::prelude::*;
+use leasehold::Worker;
+
+use super::{Bench, Leftover, Number, OneText, Place};
+use crate::jobs::Kind;
+use crate::raw::postgres::Postgres;
+use crate::{Answer, Report};
+
+impl Bench for PgConnection {
+    type Raw = Postgres;
+
+    const TABLE: &'static str =
+        "CREATE TABLE bench_rows (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, job bigint NOT NULL)";
+
+    const ONE_WRITER: bool = false;
+
+    fn create(place: &Place) -> Answer<(String, Leftover)> {
+        static MADE: AtomicUsize = AtomicUsize::new(0);
+        let url = place.server.as_deref().ok_or("no server is named")?;
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = format!("leasehold_bench_{}_{number}", std::process::id());
+        let mut server = Self::establish(url)?;
+        server.batch_execute(&format!("CREATE DATABASE {name}"))?;
+        let leftover = Leftover::Database {
+            name: name.clone(),
+            server: Box::new(server),
+        };
+        Ok((with_database(url, &name), leftover))
+    }
+
+    fn register(worker: Worker<Self, ()>, kind: Kind) -> Worker<Self, ()> {
+        kind.register(worker)
+    }
+
+    fn describe(&mut self, report: &mut Report) -> Answer {
+        let settings = [
+            "server_version",
+            "fsync",
+            "synchronous_commit",
+            "full_page_writes",
+            "shared_buffers",
+        ];
+        for setting in settings {
+            let asked = format!("SELECT pg_catalog.current_setting('{setting}') AS text");
+            let value: OneText = diesel::sql_query(asked).get_result(self)?;
+            let name = match setting {
+                "server_version" => "PostgreSQL",
+                other => other,
+            };
+            report.note(name, value.text);
+        }
+        Ok(())
+    }
+
+    fn completing_transactions(&mut self) -> Answer<Option<i64>> {
+        let asked = "SELECT count(DISTINCT xmin::text) AS number FROM leasehold.finished_jobs";
+        Ok(Some(diesel::sql_query(asked).get_result::<Number>(self)?.number))
+    }
+
+    fn claims(&mut self) -> Answer<i64> {
+        let asked = "SELECT count(DISTINCT lease_token) AS number FROM leasehold.finished_jobs";
+        Ok(diesel::sql_query(asked).get_result::<Number>(self)?.number)
+    }
+}
+
+impl Drop for Leftover {
+    fn drop(&mut self) {
+        if let Self::Database { name, server } = self {
+            let dropped = server.batch_execute(&format!("DROP DATABASE {name} WITH (FORCE)"));
+            if let Err(error) = dropped {
+                eprintln!("{name} stays: {error}");
+            }
+        }
+    }
+}
+
+/// The same server, another database: what libpq finds last counts.
+fn with_database(url: &str, name: &str) -> String {
+    if !url.contains("://") {
+        return format!("{url} dbname={name}");
+    }
+    let separator = if url.contains('?') { '&' } else { '?' };
+    format!("{url}{separator}dbname={name}")
+}

@@ -1,0 +1,206 @@
+//! The statements on PostgreSQL. Everything that is bound is bound here.
+
+use std::time::Duration;
+
+use leasehold::__private::{Fence, HotPath, postgres_hot_path};
+use uuid::Uuid;
+
+use super::libpq::Connection;
+use super::{Claim, Client, Plain, Purpose};
+use crate::Answer;
+
+/// The types' numbers, which are fixed.
+mod oid {
+    pub(super) const BOOL: u32 = 16;
+    pub(super) const BIGINT: u32 = 20;
+    pub(super) const SMALLINT: u32 = 21;
+    pub(super) const INTEGER: u32 = 23;
+    pub(super) const TEXT: u32 = 25;
+    pub(super) const UUID: u32 = 2950;
+    pub(super) const BOOLS: u32 = 1000;
+    pub(super) const SMALLINTS: u32 = 1005;
+    pub(super) const INTEGERS: u32 = 1007;
+    pub(super) const TEXTS: u32 = 1009;
+    pub(super) const BIGINTS: u32 = 1016;
+    pub(super) const UUIDS: u32 = 2951;
+}
+
+const CLAIM_TYPES: [u32; 7] = [
+    oid::TEXTS,
+    oid::TEXTS,
+    oid::INTEGERS,
+    oid::BIGINT,
+    oid::UUID,
+    oid::UUID,
+    oid::BOOL,
+];
+const FENCES_TYPES: [u32; 3] = [oid::BIGINTS, oid::BIGINTS, oid::UUIDS];
+const COMPLETE_TYPES: [u32; 3] = [oid::BIGINT, oid::BIGINT, oid::UUID];
+const INSERT_TYPES: [u32; 18] = [
+    oid::TEXTS,
+    oid::TEXTS,
+    oid::INTEGERS,
+    oid::TEXTS,
+    oid::SMALLINTS,
+    oid::BIGINTS,
+    oid::BIGINTS,
+    oid::INTEGERS,
+    oid::BIGINTS,
+    oid::TEXTS,
+    oid::TEXTS,
+    oid::BIGINTS,
+    oid::TEXTS,
+    oid::SMALLINTS,
+    oid::BIGINTS,
+    oid::BOOLS,
+    oid::BOOLS,
+    oid::SMALLINTS,
+];
+
+/// A unique key's states by default: ready and running.
+const OPEN: i16 = 3;
+
+/// A connection with the statements prepared.
+#[expect(missing_debug_implementations, reason = "a handle of libpq's")]
+pub struct Postgres {
+    conn: Connection,
+    hot_path: HotPath,
+}
+
+impl Client for Postgres {
+    fn open(url: &str, purpose: Purpose) -> Answer<Self> {
+        let mut conn = Connection::open(url)?;
+        let hot_path = postgres_hot_path();
+        if purpose == Purpose::Control {
+            conn.execute(hot_path.session)?;
+        }
+        conn.prepare(c"insert", hot_path.insert, &INSERT_TYPES)?;
+        conn.prepare(c"claim", hot_path.claim, &CLAIM_TYPES)?;
+        let ([finish], [complete]) = (&hot_path.finish[..], &hot_path.complete[..]) else {
+            return Err("the library completes in several statements".into());
+        };
+        conn.prepare(c"finish", finish, &FENCES_TYPES)?;
+        conn.prepare(c"heartbeat", hot_path.heartbeat, &FENCES_TYPES)?;
+        conn.prepare(c"complete", complete, &COMPLETE_TYPES)?;
+        conn.prepare(c"write", "INSERT INTO bench_rows (job) VALUES ($1)", &[oid::BIGINT])?;
+        Ok(Self { conn, hot_path })
+    }
+
+    fn insert(&mut self, jobs: &[Plain]) -> Answer {
+        let texts = |value: fn(&Plain) -> &str| array(oid::TEXT, jobs.iter().map(|job| Some(value(job).as_bytes())));
+        let same = |kind: u32, value: Option<&[u8]>| array(kind, jobs.iter().map(|_| value));
+        let lease: Vec<[u8; 8]> = jobs.iter().map(|job| job.lease_ms.to_be_bytes()).collect();
+        let integers = |value: fn(&Plain) -> i32| {
+            let values: Vec<[u8; 4]> = jobs.iter().map(|job| value(job).to_be_bytes()).collect();
+            array(oid::INTEGER, values.iter().map(|value| Some(&value[..])))
+        };
+        let values = [
+            texts(|job| job.queue)?,
+            texts(|job| job.kind)?,
+            integers(|job| job.version)?,
+            texts(|job| &job.payload)?,
+            same(oid::SMALLINT, Some(&0_i16.to_be_bytes()))?,
+            same(oid::BIGINT, Some(&0_i64.to_be_bytes()))?,
+            same(oid::BIGINT, None)?,
+            integers(|job| job.max_attempts)?,
+            array(oid::BIGINT, lease.iter().map(|value| Some(&value[..])))?,
+            same(oid::TEXT, None)?,
+            same(oid::TEXT, None)?,
+            same(oid::BIGINT, None)?,
+            same(oid::TEXT, None)?,
+            same(oid::SMALLINT, Some(&0_i16.to_be_bytes()))?,
+            same(oid::BIGINT, None)?,
+            same(oid::BOOL, Some(&[0]))?,
+            same(oid::BOOL, Some(&[0]))?,
+            same(oid::SMALLINT, Some(&OPEN.to_be_bytes()))?,
+        ];
+        let rows = self.conn.run(c"insert", &values)?.len();
+        if rows != jobs.len() {
+            return Err(format!("{rows} of {} jobs were inserted", jobs.len()).into());
+        }
+        Ok(())
+    }
+
+    fn claim(&mut self, claim: &Claim<'_>) -> Answer<Vec<Fence>> {
+        let one = |kind: u32, value: &[u8]| array(kind, [Some(value)].into_iter());
+        let values = [
+            one(oid::TEXT, claim.like.queue.as_bytes())?,
+            one(oid::TEXT, claim.like.kind.as_bytes())?,
+            one(oid::INTEGER, &claim.like.version.to_be_bytes())?,
+            claim.limit.to_be_bytes().to_vec(),
+            claim.lease_token.as_bytes().to_vec(),
+            claim.worker.as_bytes().to_vec(),
+            vec![1],
+        ];
+        let rows = self.conn.run(c"claim", &values)?;
+        let (id, generation) = (rows.column(c"id")?, rows.column(c"generation")?);
+        let fence = |row| {
+            Ok(Fence {
+                id: rows.bigint(row, id)?,
+                generation: rows.bigint(row, generation)?,
+                lease_token: claim.lease_token,
+            })
+        };
+        (0..rows.len()).map(fence).collect()
+    }
+
+    fn heartbeat(&mut self, fences: &[Fence]) -> Answer<usize> {
+        Ok(self.conn.run(c"heartbeat", &columns(fences)?)?.len())
+    }
+
+    fn listen(&mut self) -> Answer {
+        self.conn.execute("LISTEN leasehold")
+    }
+
+    fn wait(&mut self, timeout: Duration) -> Answer {
+        self.conn.wait(timeout)
+    }
+
+    fn finish(&mut self, fences: &[Fence]) -> Answer<usize> {
+        Ok(self.conn.run(c"finish", &columns(fences)?)?.len())
+    }
+
+    fn commit(&mut self, fence: &Fence) -> Answer<bool> {
+        self.conn.execute(&self.hot_path.begin_commit)?;
+        self.conn.run(c"write", &[fence.id.to_be_bytes().to_vec()])?;
+        let values = [
+            fence.id.to_be_bytes().to_vec(),
+            fence.generation.to_be_bytes().to_vec(),
+            fence.lease_token.as_bytes().to_vec(),
+        ];
+        let completed = self.conn.run(c"complete", &values)?.len();
+        self.conn.execute("COMMIT")?;
+        Ok(completed == 1)
+    }
+}
+
+/// Ids, generations and lease tokens.
+fn columns(fences: &[Fence]) -> Answer<[Vec<u8>; 3]> {
+    let bigints = |value: fn(&Fence) -> i64| {
+        let values: Vec<[u8; 8]> = fences.iter().map(|fence| value(fence).to_be_bytes()).collect();
+        array(oid::BIGINT, values.iter().map(|value| Some(&value[..])))
+    };
+    let tokens: Vec<Uuid> = fences.iter().map(|fence| fence.lease_token).collect();
+    Ok([
+        bigints(|fence| fence.id)?,
+        bigints(|fence| fence.generation)?,
+        array(oid::UUID, tokens.iter().map(|token| Some(&token.as_bytes()[..])))?,
+    ])
+}
+
+/// An array in the binary format: one dimension, counted from 1.
+fn array<'v>(element: u32, values: impl Iterator<Item = Option<&'v [u8]>>) -> Answer<Vec<u8>> {
+    let (mut count, mut body) = (0_i32, Vec::new());
+    for value in values {
+        count += 1;
+        let length = value.map_or(Ok(-1), |value| i32::try_from(value.len()))?;
+        body.extend(length.to_be_bytes());
+        body.extend(value.unwrap_or_default());
+    }
+    let mut array = Vec::with_capacity(20 + body.len());
+    for number in [1, 1, i32::try_from(element)?, count, 1] {
+        array.extend(number.to_be_bytes());
+    }
+    array.extend(body);
+    Ok(array)
+}

@@ -1,0 +1,17 @@
+use super::{claim, commit, connect, enqueue, lease, settle};
+use crate::backend::{ConnectionSettings, HotPath};
+
+/// The texts that a worker without limits or rates runs.
+#[must_use]
+pub fn hot_path() -> HotPath {
+    HotPath {
+        session: connect::CONTROL,
+        insert: enqueue::INSERT,
+        claim: claim::CLAIM,
+        heartbeat: lease::HEARTBEAT,
+        finish: vec![settle::FINISH],
+        begin_commit: connect::begin_commit(None, &ConnectionSettings::default()),
+        unmark: None,
+        complete: vec![commit::COMPLETE],
+    }
+}
