@@ -252,7 +252,7 @@ impl<C: Bench> Latency<'_, C> {
     fn record(&mut self, what: &'static str, system: &str, setting: &Setting, unit: &'static str, value: f64) {
         let row = Row {
             bench: BENCH,
-            what,
+            what: what.to_owned(),
             system: system.to_owned(),
             backend: C::NAME,
             setting: setting.clone(),

@@ -33,5 +33,7 @@ pub mod latency;
 
 pub mod throughput;
 
+pub mod cost;
+
 /// Any error ends a bench.
 pub type Answer<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;

@@ -21,7 +21,7 @@ const WORK_VARIABLE: &str = "LEASEHOLD_BENCH_WORK";
 pub enum Batch {
     /// As the library does it.
     Adaptive,
-    /// So many more than there are idle threads.
+    /// So many ahead of the threads.
     Fixed(usize),
     /// Each by itself.
     Unbatched,
@@ -103,7 +103,7 @@ pub fn work<C: Bench>(url: &str, work: &Work) -> Answer<Span> {
         .hooks(Watch(Arc::clone(&clock)));
     let worker = match work.batch {
         Batch::Adaptive => worker,
-        Batch::Fixed(jobs) => worker.prefetch(jobs),
+        Batch::Fixed(jobs) => worker.fixed_batch(jobs),
         Batch::Unbatched => worker.unbatched(),
     };
     let summary = C::register(worker, work.kind).run_until_empty()?;

@@ -8,6 +8,7 @@ use diesel::sql_types::{BigInt, Text};
 use leasehold::{Backend, Worker};
 use tempfile::TempDir;
 
+use crate::cost::Spent;
 use crate::jobs::Kind;
 use crate::options::postgres_url;
 use crate::{Answer, Report, raw};
@@ -58,6 +59,13 @@ pub trait Bench: Backend + SimpleConnection {
     ///
     /// The database's.
     fn claims(&mut self) -> Answer<i64>;
+
+    /// What the database has spent so far, once everybody else has left it.
+    ///
+    /// # Errors
+    ///
+    /// The database's.
+    fn spent(&mut self) -> Answer<Vec<Spent>>;
 }
 
 /// Where databases are made.
@@ -116,11 +124,24 @@ impl<C: Bench> Database<C> {
         let mut conn = C::establish(&url)?;
         conn.batch_execute(C::TABLE)?;
         leasehold::migrate(&mut conn)?;
+        drop(conn);
         Ok(Self {
+            // Another session: the statistics of the first are told as it ends, and would be taken for the measurement's.
+            conn: C::establish(&url)?,
             url,
-            conn,
             _leftover: leftover,
         })
+    }
+
+    /// Makes one with so many jobs, enqueued by the reference: what is measured comes later.
+    ///
+    /// # Errors
+    ///
+    /// As [`Database::new`].
+    pub fn filled(place: &Place, kind: Kind, jobs: usize) -> Answer<Self> {
+        let database = Self::new(place)?;
+        raw::shapes::enqueue::<C::Raw>(&database.url, &kind.plain()?, jobs, 1, true)?;
+        Ok(database)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::__private::Fence;
+use leasehold::__private::{Fence, Place};
 use uuid::Uuid;
 
 use crate::Answer;
@@ -46,6 +46,17 @@ pub struct Claim<'a> {
     pub lease_token: Uuid,
     /// Who claims.
     pub worker: Uuid,
+    /// Behind which place to look.
+    pub behind: Place,
+}
+
+/// What a claim took.
+#[derive(Debug, Clone, Default)]
+pub struct Claimed {
+    /// The leases.
+    pub fences: Vec<Fence>,
+    /// The place of the last of them, where the backend's claims look behind one.
+    pub last: Option<Place>,
 }
 
 /// What a connection is for: the library configures them differently.
@@ -78,7 +89,7 @@ pub trait Client: Sized + Send {
     /// # Errors
     ///
     /// The database's.
-    fn claim(&mut self, claim: &Claim<'_>) -> Answer<Vec<Fence>>;
+    fn claim(&mut self, claim: &Claim<'_>) -> Answer<Claimed>;
 
     /// Renews leases, and returns how many.
     ///

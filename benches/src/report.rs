@@ -55,7 +55,7 @@ pub struct Row {
     /// The bench.
     pub bench: &'static str,
     /// What was measured: `finish`, `enqueue one by one`.
-    pub what: &'static str,
+    pub what: String,
     /// Whose: [`OURS`], [`RAW`] or a peer's name.
     pub system: String,
     /// `postgres` or `sqlite`.
@@ -120,8 +120,8 @@ impl Report {
     /// Adds the value of one run to its row. The row's own values are ignored.
     pub fn record(&mut self, of: &Row, value: f64) {
         let same = |row: &&mut Row| {
-            (row.bench, row.what, row.backend, row.unit) == (of.bench, of.what, of.backend, of.unit)
-                && row.system == of.system
+            (row.bench, row.backend, row.unit) == (of.bench, of.backend, of.unit)
+                && (&row.what, &row.system) == (&of.what, &of.system)
                 && row.setting == of.setting
         };
         match self.rows.iter_mut().find(same) {
@@ -145,7 +145,7 @@ impl Report {
         for row in &self.rows {
             let compares = |group: &&mut Vec<&Row>| {
                 let first = group[0];
-                (first.bench, first.what, first.backend, first.unit) == (row.bench, row.what, row.backend, row.unit)
+                first.what == row.what && (first.bench, first.backend, first.unit) == (row.bench, row.backend, row.unit)
             };
             match groups.iter_mut().find(compares) {
                 Some(group) => group.push(row),
@@ -158,18 +158,13 @@ impl Report {
     /// The row with the largest median of those that have all of `setting`.
     #[must_use]
     pub fn best(&self, system: &str, backend: &str, what: &str, setting: &Setting) -> Option<&Row> {
-        let has_all = |row: &&Row| {
-            setting
-                .0
-                .iter()
-                .all(|(name, value)| row.setting.get(name) == Some(*value))
+        let wanted = |row: &&Row| {
+            let chosen = |(name, value): &(&str, usize)| row.setting.get(name) == Some(*value);
+            (row.system.as_str(), row.backend, row.what.as_str()) == (system, backend, what)
+                && setting.0.iter().all(chosen)
         };
-        let rows = self
-            .rows
-            .iter()
-            .filter(|row| (row.system.as_str(), row.backend, row.what) == (system, backend, what));
-        rows.filter(has_all)
-            .max_by(|one, other| one.median().total_cmp(&other.median()))
+        let rows = self.rows.iter().filter(wanted);
+        rows.max_by(|one, other| one.median().total_cmp(&other.median()))
     }
 
     /// How many times the reference ours is, each at its best under `setting`.

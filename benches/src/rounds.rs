@@ -30,7 +30,7 @@ pub struct Measured {
     /// In which time.
     pub took: Duration,
     /// What else was seen: a name, a value and its unit.
-    pub beside: Vec<(&'static str, f64, &'static str)>,
+    pub beside: Vec<(String, f64, &'static str)>,
 }
 
 impl Measured {

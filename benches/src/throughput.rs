@@ -146,7 +146,7 @@ impl<'c, C: Bench> Cases<'c, C> {
         self.cases.push(Case {
             row: Row {
                 bench: BENCH,
-                what,
+                what: what.to_owned(),
                 system: system.to_owned(),
                 backend: C::NAME,
                 setting,
@@ -206,7 +206,7 @@ impl<'c, C: Bench> Cases<'c, C> {
         for &connections in connections {
             let setting = Setting::new().with("threads", connections);
             self.add(what::COMMIT, RAW, setting, move |jobs| {
-                let database = filled::<C>(place, Kind::Commit, jobs)?;
+                let database = Database::<C>::filled(place, Kind::Commit, jobs)?;
                 let (url, like) = (&database.url, Kind::Commit.plain()?);
                 let took = if C::ONE_WRITER {
                     shapes::commit_alone::<C::Raw>(url, &like, jobs, CLAIMED_BESIDE)?
@@ -241,22 +241,13 @@ impl<'c, C: Bench> Cases<'c, C> {
                 setting = setting.with("batch", batch);
             }
             self.add(what, RAW, setting, move |jobs| {
-                let database = filled::<C>(place, Kind::Finish, jobs)?;
+                let database = Database::<C>::filled(place, Kind::Finish, jobs)?;
                 let like = Kind::Finish.plain()?;
                 let took = shapes::finish::<C::Raw>(&database.url, &like, jobs, connections, batch)?;
                 Ok(Measured::new(jobs, took))
             });
         }
     }
-}
-
-/// A database with so many jobs.
-fn filled<C: Bench>(place: &Place, kind: Kind, jobs: usize) -> Answer<Database<C>> {
-    let database = Database::<C>::new(place)?;
-    let like = kind.plain()?;
-    // By the reference, which is as good a way as any: what is measured comes later.
-    shapes::enqueue::<C::Raw>(&database.url, &like, jobs, 1, true)?;
-    Ok(database)
 }
 
 fn work<C: Bench>(
@@ -268,7 +259,7 @@ fn work<C: Bench>(
 ) -> impl Fn(usize) -> Answer<Measured> {
     let work = Work { kind, threads, batch };
     move |jobs| {
-        let mut database = filled::<C>(place, kind, jobs)?;
+        let mut database = Database::<C>::filled(place, kind, jobs)?;
         let span = ours::work_in::<C>(processes, &database.url, &work)?;
         if usize::try_from(span.jobs)? != jobs {
             return Err(format!("{} of {jobs} jobs were completed", span.jobs).into());
@@ -281,12 +272,12 @@ fn work<C: Bench>(
             };
             measured
                 .beside
-                .push((name, mean(jobs, database.conn.claims()?), "jobs"));
+                .push((name.to_owned(), mean(jobs, database.conn.claims()?), "jobs"));
             if let (Some(transactions), Kind::Finish) = (database.conn.completing_transactions()?, kind) {
                 let completion = mean(jobs, transactions);
                 measured
                     .beside
-                    .push(("finish: jobs per completion", completion, "jobs"));
+                    .push(("finish: jobs per completion".to_owned(), completion, "jobs"));
             }
         }
         Ok(measured)

@@ -125,6 +125,7 @@ impl<C: Backend, A> Runner<C, A> {
             begun: true,
             counted: &counted,
             oldest: false,
+            behind: &[],
         };
         let sent = Instant::now();
         let mut claimed = conn.claim(&self.schema, &request)?;
@@ -137,6 +138,7 @@ impl<C: Backend, A> Runner<C, A> {
             request.lease_token,
             self.registry.timeout(&row.kind),
             sent,
+            true,
         ));
         let decided = if held.is_too_late(Instant::now()) {
             Some(settle::expire())

@@ -207,6 +207,7 @@ conformance!(
                 begun,
                 counted: &[],
                 oldest: false,
+                behind: &[],
                 ..request(&serves, 10)
             };
             let rows = conn.claim(&default_schema(), &request).unwrap();
@@ -286,6 +287,7 @@ conformance!(
         for expected in [&expected[..3], &expected[3..], &[]] {
             let request = ClaimRequest {
                 oldest: true,
+                behind: &[],
                 ..request(&serves, 3)
             };
             let mut claimed = ids(&conn.claim(&default_schema(), &request).unwrap());

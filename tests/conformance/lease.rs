@@ -17,6 +17,7 @@ conformance!(
             begun: false,
             counted: &[],
             oldest: false,
+            behind: &[],
             ..request(&serves, 10)
         };
         let mut rows = conn.claim(&default_schema(), &request).unwrap();

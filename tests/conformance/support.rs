@@ -93,6 +93,7 @@ pub(crate) fn request(serves: &[Served], limit: i64) -> ClaimRequest<'_> {
         begun: true,
         counted: &[],
         oldest: false,
+        behind: &[],
     }
 }
 

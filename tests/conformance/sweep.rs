@@ -15,6 +15,7 @@ fn expired<D: TestDb>(db: &mut D, conn: &mut D::Connection, count: usize, begun:
         begun,
         counted: &[],
         oldest: false,
+        behind: &[],
         ..request(&serves, 1000)
     };
     let mut rows = conn.claim(&default_schema(), &request).unwrap();

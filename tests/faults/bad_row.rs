@@ -22,6 +22,7 @@ fn claimed<C: Backend>(conn: &mut C, text: &str) -> i64 {
         begun: true,
         counted: &[],
         oldest: false,
+        behind: &[],
     };
     let rows = conn.claim(&leasehold::Schema::default(), &request).unwrap();
     assert_eq!(rows[0].id, id);

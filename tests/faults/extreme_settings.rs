@@ -9,7 +9,7 @@ conformance!(
     fn the_largest_prefetch_claims_all_there_is(db: &mut Db) {
         let mut conn = migrated(db);
         let running = worker(db, |_, lease| lease.finish())
-            .prefetch(usize::MAX)
+            .fixed_batch(usize::MAX)
             .start()
             .unwrap();
         for _ in 0..3 {

@@ -37,6 +37,7 @@ fn claim<C: Backend>(conn: &mut C) -> QueryResult<Vec<Fence>> {
         begun: true,
         counted: &[],
         oldest: false,
+        behind: &[],
     };
     let rows = conn.claim(&Schema::default(), &request)?;
     let fence = |row: &ClaimedRow| Fence {

@@ -158,6 +158,7 @@ fn compare<D: TestDb>(db: &mut D, conn: &mut D::Connection, case: &Case) -> Resu
             begun: true,
             counted: &[],
             oldest: case.oldest,
+            behind: &[],
         };
         let claimed = conn.claim(&Schema::default(), &request).unwrap();
         let mut claimed: Vec<usize> = claimed.iter().map(|row| usize::try_from(row.id).unwrap()).collect();

@@ -23,6 +23,7 @@ impl<D: TestDb> Real<'_, D> {
             begun,
             counted: &[],
             oldest,
+            behind: &[],
         };
         let rows = self.conn.claim(&self.schema, &request).unwrap();
         let claimed = rows.iter().map(|row| (self.job(row.id), row.generation, row.attempt));

@@ -137,6 +137,7 @@ fn claim_and_die_often<J: Job, C: Backend>(race: &Race, conn: &mut C) {
             begun: fastrand::bool(),
             counted: &[],
             oldest: false,
+            behind: &[],
         };
         for row in conn.claim(&Schema::default(), &request).unwrap() {
             testing::expire_lease(conn, &Schema::default(), row.id).unwrap();

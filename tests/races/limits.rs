@@ -113,7 +113,7 @@ fn worker<C: Effects>(url: &str, number: u64) -> Running<C, ()> {
         .sweep_interval(Duration::from_millis(50));
     let worker = match number % 3 {
         0 => worker,
-        1 => worker.prefetch(5),
+        1 => worker.fixed_batch(5),
         _ => worker.unbatched(),
     };
     worker

@@ -194,6 +194,7 @@ conformance! {
             begun: true,
             counted: &[],
             oldest,
+            behind: &[],
         };
         assert!(early.claim(&schema, &request(false)).unwrap().is_empty());
         let nowhere = SelectedRequest {

@@ -69,6 +69,7 @@ fn request(serves: &[Served], limit: i64) -> ClaimRequest<'_> {
         begun: true,
         counted: &[],
         oldest: false,
+        behind: &[],
     }
 }
 

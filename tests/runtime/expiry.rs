@@ -28,7 +28,7 @@ conformance!(
         let mut conn = prepare(db);
         let (app, remote) = app();
         let (tell, told) = unbounded();
-        let worker = Worker::<Connection, App>::new(db.url(), app).threads(1).prefetch(4);
+        let worker = Worker::<Connection, App>::new(db.url(), app).threads(1).fixed_batch(4);
         let running = worker.hooks(Tell(tell)).register::<Step>().start().unwrap();
         // One claim takes both, and one of them has to wait for the thread.
         let age = EnqueueOptions::new().expires(Duration::from_millis(500));

@@ -67,7 +67,7 @@ conformance!(
             let (app, remote) = app();
             let worker = Worker::<Connection, App>::new(db.url(), app)
                 .threads(4)
-                .prefetch(prefetch)
+                .fixed_batch(prefetch)
                 .poll_interval(HOUR);
             let worker = if unbatched { worker.unbatched() } else { worker };
             let running = worker.register::<Pair>().register::<Step>().start().unwrap();
@@ -134,7 +134,7 @@ conformance!(
         Turn::enqueue_all(&jobs, &mut conn, &EnqueueOptions::new()).unwrap();
         let (app, remote) = app();
         let running = [app.clone(), app].map(|app| {
-            let worker = Worker::<Connection, App>::new(db.url(), app).threads(3).prefetch(3);
+            let worker = Worker::<Connection, App>::new(db.url(), app).threads(3).fixed_batch(3);
             worker
                 .poll_interval(Duration::from_millis(100))
                 .register::<Turn>()
@@ -172,7 +172,7 @@ conformance!(
             // Nothing but the known instant can wake it.
             let worker = Worker::<Connection, App>::new(db.url(), app)
                 .poll_interval(HOUR)
-                .prefetch(prefetch);
+                .fixed_batch(prefetch);
             let running = worker.register::<Rated>().start().unwrap();
             eventually(SOON, "all are completed", || running.counts().completed == 3);
         }
@@ -203,7 +203,7 @@ conformance!(
             let (app, remote) = app();
             let worker = Worker::<Connection, App>::new(db.url(), app)
                 .poll_interval(HOUR)
-                .prefetch(prefetch)
+                .fixed_batch(prefetch)
                 .threads(4);
             let running = worker.register::<Rated>().start().unwrap();
             let begun: Vec<Begun> = (0..3).map(|_| remote.begun()).collect();

@@ -84,6 +84,7 @@ pub fn claim_and_die<J: Job, C: Backend>(conn: &mut C, begun: bool) -> (ClaimedR
         begun,
         counted: &[],
         oldest: false,
+        behind: &[],
     };
     let mut rows = conn.claim(&Schema::default(), &request).expect("a claim");
     let row = rows.pop().expect("a job is ready");

@@ -1,11 +1,11 @@
 //! Measures briefly what the bar asks for and prints each of its lines; see `--help`.
 
 use clap::Parser;
-use leasehold_benches::{Answer, Extent, Options, Place, Report, bars, ours, throughput};
+use leasehold_benches::{Answer, Extent, Options, Place, Report, bars, cost, latency, ours, throughput};
 
 fn main() -> Answer {
     env_logger::init();
-    if ours::is_worker()? {
+    if ours::is_worker()? || latency::is_worker()? {
         return Ok(());
     }
     let options = Options {
@@ -13,8 +13,12 @@ fn main() -> Answer {
         ..Options::parse()
     };
     let mut report = Report::new();
-    throughput::measure(&options, &Place::from_environment(), &mut report)?;
+    let place = Place::from_environment();
+    throughput::measure(&options, &place, &mut report)?;
+    cost::measure(&options, &place, &mut report)?;
+    latency::measure(&options, &place, &mut report)?;
     report.publish("bars")?;
-    bars::print(&throughput::bars(&report));
+    let all = [throughput::bars(&report), latency::bars(&report)];
+    bars::print(&all.concat());
     Ok(())
 }

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender};
+use leasehold::__private::Place;
 use leasehold::{Backend, Handler, Job, LeaseGuard, Outcome, Running, Worker};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -173,18 +174,19 @@ pub(super) fn raw_here<C: Bench>(url: &str, told: Sender<Begun>, wakes: Receiver
 fn work_raw<R: Client>(client: &mut R, wait: impl Fn(&mut R) -> Answer) -> Answer {
     let (like, worker) = (plain()?, Uuid::new_v4());
     loop {
-        let fences = client.claim(&Claim {
+        let claimed = client.claim(&Claim {
             like: &like,
             limit: 1,
             lease_token: Uuid::new_v4(),
             worker,
+            behind: Place::FRONT,
         })?;
-        let Some(fence) = fences.first() else {
+        let Some(fence) = claimed.fences.first() else {
             wait(client)?;
             continue;
         };
         begun(fence.id, now_ns());
-        client.finish(&fences)?;
+        client.finish(&claimed.fences)?;
     }
 }
 

@@ -1,10 +1,14 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Integer};
 use leasehold::Worker;
 
 use super::{Bench, Leftover, Number, OneText, Place};
+use crate::cost::{self, Spent};
 use crate::jobs::Kind;
 use crate::raw::postgres::Postgres;
 use crate::{Answer, Report};
@@ -64,6 +68,55 @@ impl Bench for PgConnection {
         let asked = "SELECT count(DISTINCT lease_token) AS number FROM leasehold.finished_jobs";
         Ok(diesel::sql_query(asked).get_result::<Number>(self)?.number)
     }
+
+    fn spent(&mut self) -> Answer<Vec<Spent>> {
+        let counted = settled_counters(self)?;
+        let mut spent = vec![
+            Spent::new("WAL", "bytes/job", counted.wal),
+            Spent::new("commits", "per job", counted.commits),
+            Spent::new("dead row versions", "per job", counted.dead),
+        ];
+        spent.extend(cost::server_cpu(counted.backend));
+        Ok(spent)
+    }
+}
+
+/// The statistics are told when sessions end, so of those that are still there nothing is known.
+const COUNTERS: &str = "
+    SELECT (SELECT count(*) FROM pg_stat_activity
+            WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()) AS sessions,
+        pg_backend_pid() AS backend,
+        (pg_current_wal_insert_lsn() - '0/0')::bigint AS wal,
+        (SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()) AS commits,
+        (SELECT coalesce(sum(n_tup_upd + n_tup_del), 0)::bigint FROM pg_stat_all_tables WHERE schemaname = 'leasehold') AS dead
+";
+
+#[derive(QueryableByName, Clone, Copy, PartialEq, Eq)]
+struct Counters {
+    #[diesel(sql_type = BigInt)]
+    sessions: i64,
+    #[diesel(sql_type = Integer)]
+    backend: i32,
+    #[diesel(sql_type = BigInt)]
+    wal: i64,
+    #[diesel(sql_type = BigInt)]
+    commits: i64,
+    #[diesel(sql_type = BigInt)]
+    dead: i64,
+}
+
+/// The counters once nobody else is there and the rows stand still: older servers are told of them late.
+fn settled_counters(conn: &mut PgConnection) -> Answer<Counters> {
+    let mut before: Option<Counters> = None;
+    for _ in 0..100 {
+        let now: Counters = diesel::sql_query(COUNTERS).get_result(conn)?;
+        if now.sessions == 0 && before.is_some_and(|before| before.dead == now.dead) {
+            return Ok(now);
+        }
+        before = Some(now);
+        thread::sleep(Duration::from_millis(20));
+    }
+    Err("sessions of the measurement do not end".into())
 }
 
 impl Drop for Leftover {

@@ -2,6 +2,7 @@ use diesel::prelude::*;
 use leasehold::Worker;
 
 use super::{Bench, Leftover, Number, OneText, Place};
+use crate::cost::{self, Spent};
 use crate::jobs::Kind;
 use crate::raw::sqlite::Sqlite;
 use crate::{Answer, Report};
@@ -38,5 +39,9 @@ impl Bench for SqliteConnection {
     fn claims(&mut self) -> Answer<i64> {
         let asked = "SELECT count(DISTINCT lease_token) AS number FROM leasehold_finished_jobs";
         Ok(diesel::sql_query(asked).get_result::<Number>(self)?.number)
+    }
+
+    fn spent(&mut self) -> Answer<Vec<Spent>> {
+        Ok(cost::written().into_iter().collect())
     }
 }

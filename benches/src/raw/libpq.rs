@@ -147,8 +147,8 @@ impl Rows {
         }
     }
 
-    /// A `bigint`.
-    pub(super) fn bigint(&self, row: usize, column: c_int) -> Answer<i64> {
+    /// A value of so many bytes.
+    pub(super) fn value<const BYTES: usize>(&self, row: usize, column: c_int) -> Answer<[u8; BYTES]> {
         let row = c_int::try_from(row)?;
         // SAFETY: out of range, libpq answers with null and no length.
         let (value, length) = unsafe {
@@ -157,12 +157,12 @@ impl Rows {
                 pq_sys::PQgetlength(self.0.as_ptr(), row, column),
             )
         };
-        if value.is_null() || length != 8 {
-            return Err("not a bigint".into());
+        if value.is_null() || usize::try_from(length)? != BYTES {
+            return Err(format!("a value of {length} bytes instead of {BYTES}").into());
         }
-        // SAFETY: libpq has eight bytes there, until the result is cleared.
-        let bytes = unsafe { slice::from_raw_parts(value.cast::<u8>(), 8) };
-        Ok(i64::from_be_bytes(bytes.try_into()?))
+        // SAFETY: libpq has so many bytes there, until the result is cleared.
+        let bytes = unsafe { slice::from_raw_parts(value.cast::<u8>(), BYTES) };
+        Ok(bytes.try_into()?)
     }
 }
 

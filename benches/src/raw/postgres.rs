@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use leasehold::__private::{Fence, HotPath, postgres_hot_path};
+use leasehold::__private::{Fence, HotPath, Place, postgres_hot_path};
 use uuid::Uuid;
 
 use super::libpq::Connection;
-use super::{Claim, Client, Plain, Purpose};
+use super::{Claim, Claimed, Client, Plain, Purpose};
 use crate::Answer;
 
 /// The types' numbers, which are fixed.
@@ -16,16 +16,18 @@ mod oid {
     pub(super) const SMALLINT: u32 = 21;
     pub(super) const INTEGER: u32 = 23;
     pub(super) const TEXT: u32 = 25;
+    pub(super) const TIMESTAMPTZ: u32 = 1184;
     pub(super) const UUID: u32 = 2950;
     pub(super) const BOOLS: u32 = 1000;
     pub(super) const SMALLINTS: u32 = 1005;
     pub(super) const INTEGERS: u32 = 1007;
     pub(super) const TEXTS: u32 = 1009;
     pub(super) const BIGINTS: u32 = 1016;
+    pub(super) const TIMESTAMPTZS: u32 = 1185;
     pub(super) const UUIDS: u32 = 2951;
 }
 
-const CLAIM_TYPES: [u32; 7] = [
+const CLAIM_TYPES: [u32; 10] = [
     oid::TEXTS,
     oid::TEXTS,
     oid::INTEGERS,
@@ -33,6 +35,9 @@ const CLAIM_TYPES: [u32; 7] = [
     oid::UUID,
     oid::UUID,
     oid::BOOL,
+    oid::INTEGERS,
+    oid::TIMESTAMPTZS,
+    oid::BIGINTS,
 ];
 const FENCES_TYPES: [u32; 3] = [oid::BIGINTS, oid::BIGINTS, oid::UUIDS];
 const COMPLETE_TYPES: [u32; 3] = [oid::BIGINT, oid::BIGINT, oid::UUID];
@@ -121,7 +126,7 @@ impl Client for Postgres {
         Ok(())
     }
 
-    fn claim(&mut self, claim: &Claim<'_>) -> Answer<Vec<Fence>> {
+    fn claim(&mut self, claim: &Claim<'_>) -> Answer<Claimed> {
         let one = |kind: u32, value: &[u8]| array(kind, [Some(value)].into_iter());
         let values = [
             one(oid::TEXT, claim.like.queue.as_bytes())?,
@@ -131,17 +136,29 @@ impl Client for Postgres {
             claim.lease_token.as_bytes().to_vec(),
             claim.worker.as_bytes().to_vec(),
             vec![1],
+            one(oid::INTEGER, &claim.behind.rank.to_be_bytes())?,
+            one(oid::TIMESTAMPTZ, &claim.behind.run_at.to_be_bytes())?,
+            one(oid::BIGINT, &claim.behind.id.to_be_bytes())?,
         ];
         let rows = self.conn.run(c"claim", &values)?;
         let (id, generation) = (rows.column(c"id")?, rows.column(c"generation")?);
-        let fence = |row| {
-            Ok(Fence {
-                id: rows.bigint(row, id)?,
-                generation: rows.bigint(row, generation)?,
+        let (priority, run_at) = (rows.column(c"priority")?, rows.column(c"run_at")?);
+        let mut claimed = Claimed::default();
+        for row in 0..rows.len() {
+            let fence = Fence {
+                id: i64::from_be_bytes(rows.value(row, id)?),
+                generation: i64::from_be_bytes(rows.value(row, generation)?),
                 lease_token: claim.lease_token,
-            })
-        };
-        (0..rows.len()).map(fence).collect()
+            };
+            let place = Place {
+                rank: -i32::from(i16::from_be_bytes(rows.value(row, priority)?)),
+                run_at: i64::from_be_bytes(rows.value(row, run_at)?),
+                id: fence.id,
+            };
+            claimed.fences.push(fence);
+            claimed.last = claimed.last.max(Some(place));
+        }
+        Ok(claimed)
     }
 
     fn heartbeat(&mut self, fences: &[Fence]) -> Answer<usize> {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::__private::Fence;
+use leasehold::__private::{Fence, Place};
 use uuid::Uuid;
 
 use super::{Claim, Client, Plain, Purpose};
@@ -24,11 +24,11 @@ pub fn finish<C: Client>(url: &str, like: &Plain, jobs: usize, connections: usiz
     let done = AtomicUsize::new(0);
     together(connections, |_| {
         let mut client = C::open(url, Purpose::Control)?;
-        let (done, worker) = (&done, Uuid::new_v4());
+        let (done, mut claimer) = (&done, Claimer::new(like, batch));
         Ok(move || {
             let mut found_nothing = 0;
             while done.load(Ordering::Relaxed) < jobs && found_nothing < PATIENCE {
-                let fences = claim(&mut client, like, batch, worker)?;
+                let fences = claimer.claim(&mut client)?;
                 if fences.is_empty() {
                     found_nothing += 1;
                     thread::sleep(Duration::from_millis(1));
@@ -67,7 +67,8 @@ pub fn commit<C: Client>(url: &str, like: &Plain, jobs: usize, connections: usiz
         let claimed = (place == 0)
             .then(|| claimed.lock().ok().and_then(|mut sender| sender.take()))
             .flatten();
-        let (done, to_commit, worker) = (&done, to_commit.clone(), Uuid::new_v4());
+        let (done, to_commit) = (&done, to_commit.clone());
+        let mut claimer = Claimer::new(like, batch);
         Ok(move || {
             let Some(claimed) = claimed else {
                 return commit_all(&mut client, &to_commit, done);
@@ -75,7 +76,7 @@ pub fn commit<C: Client>(url: &str, like: &Plain, jobs: usize, connections: usiz
             drop(to_commit);
             let mut taken = 0;
             while taken < jobs {
-                let fences = claim(&mut client, like, batch, worker)?;
+                let fences = claimer.claim(&mut client)?;
                 if fences.is_empty() {
                     return Err(format!("{taken} of {jobs} jobs were there").into());
                 }
@@ -98,11 +99,11 @@ pub fn commit<C: Client>(url: &str, like: &Plain, jobs: usize, connections: usiz
 /// The database's, or when a job was missing.
 pub fn commit_alone<C: Client>(url: &str, like: &Plain, jobs: usize, batch: usize) -> Answer<Duration> {
     let mut client = C::open(url, Purpose::Control)?;
-    let worker = Uuid::new_v4();
+    let mut claimer = Claimer::new(like, batch);
     let begin = Instant::now();
     let mut done = 0;
     while done < jobs {
-        let fences = claim(&mut client, like, batch, worker)?;
+        let fences = claimer.claim(&mut client)?;
         if fences.is_empty() {
             return Err(format!("{done} of {jobs} jobs were there").into());
         }
@@ -136,13 +137,47 @@ pub fn enqueue<C: Client>(url: &str, like: &Plain, jobs: usize, connections: usi
     })
 }
 
-fn claim<C: Client>(client: &mut C, like: &Plain, batch: usize, worker: Uuid) -> Answer<Vec<Fence>> {
-    client.claim(&Claim {
-        like,
-        limit: i64::try_from(batch)?,
-        lease_token: Uuid::new_v4(),
-        worker,
-    })
+/// Claims, each time from where the last claim ended.
+#[derive(Debug)]
+pub struct Claimer<'a> {
+    like: &'a Plain,
+    batch: usize,
+    worker: Uuid,
+    behind: Place,
+}
+
+impl<'a> Claimer<'a> {
+    /// So many jobs at a time that are like this one.
+    #[must_use]
+    pub fn new(like: &'a Plain, batch: usize) -> Self {
+        Self {
+            like,
+            batch,
+            worker: Uuid::new_v4(),
+            behind: Place::FRONT,
+        }
+    }
+
+    /// From the front, if there is nothing further on.
+    ///
+    /// # Errors
+    ///
+    /// The database's.
+    pub fn claim<C: Client>(&mut self, client: &mut C) -> Answer<Vec<Fence>> {
+        loop {
+            let claimed = client.claim(&Claim {
+                like: self.like,
+                limit: i64::try_from(self.batch)?,
+                lease_token: Uuid::new_v4(),
+                worker: self.worker,
+                behind: self.behind,
+            })?;
+            let from = std::mem::replace(&mut self.behind, claimed.last.unwrap_or(Place::FRONT));
+            if from == Place::FRONT || !claimed.fences.is_empty() {
+                return Ok(claimed.fences);
+            }
+        }
+    }
 }
 
 fn commit_all<C: Client>(client: &mut C, to_commit: &crossbeam_channel::Receiver<Fence>, done: &AtomicUsize) -> Answer {

@@ -7,7 +7,7 @@ use leasehold::__private::{Fence, HotPath, sqlite_hot_path};
 use serde_json::json;
 
 use super::sqlite3::{Connection, Statement, Value};
-use super::{Claim, Client, Plain, Purpose};
+use super::{Claim, Claimed, Client, Plain, Purpose};
 use crate::Answer;
 
 /// How often the reference looks whether another connection has committed.
@@ -80,7 +80,7 @@ impl Client for Sqlite {
         Ok(())
     }
 
-    fn claim(&mut self, claim: &Claim<'_>) -> Answer<Vec<Fence>> {
+    fn claim(&mut self, claim: &Claim<'_>) -> Answer<Claimed> {
         let serves = json!([[claim.like.queue, claim.like.kind, claim.like.version]]).to_string();
         let (token, worker) = (claim.lease_token.to_string(), claim.worker.to_string());
         self.conn.run(&mut self.begin, &[], 0)?;
@@ -100,7 +100,10 @@ impl Client for Sqlite {
             generation: row[7],
             lease_token: claim.lease_token,
         };
-        Ok(rows.into_iter().map(fence).collect())
+        Ok(Claimed {
+            fences: rows.into_iter().map(fence).collect(),
+            last: None,
+        })
     }
 
     fn heartbeat(&mut self, fences: &[Fence]) -> Answer<usize> {

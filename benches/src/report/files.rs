@@ -58,7 +58,7 @@ impl Report {
             (least.min(*value), most.max(*value))
         });
         [
-            row.what.to_owned(),
+            row.what.clone(),
             row.backend.to_owned(),
             row.system.clone(),
             row.setting.to_string(),
@@ -75,7 +75,7 @@ impl Report {
             .setting
             .get("batch")
             .map_or_else(Setting::new, |batch| Setting::new().with("batch", batch));
-        let raw = self.best(RAW, row.backend, row.what, &batch)?;
+        let raw = self.best(RAW, row.backend, &row.what, &batch)?;
         (row.system == OURS).then(|| row.times(raw))
     }
 

@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let ((begun, begins), (stop, stopping), (late, lates)) = (unbounded(), bounded(1), unbounded());
     let worker = Worker::<SqliteConnection, _>::new(url, App { begun, stopping, late })
         .threads(2)
-        .prefetch(4)
+        .fixed_batch(4)
         .hooks(OnRelease(stop))
         .register::<Task>()
         .start()?;

@@ -51,7 +51,9 @@ CREATE TABLE leasehold.jobs (
 
 -- What a claim reads, in the order in which it takes: a seek for each (queue, kind, version) that the program serves,
 -- so rows of an unknown kind or a newer version are never stepped over.
-CREATE INDEX jobs_claim ON leasehold.jobs (queue, kind, version, priority DESC, run_at, id) WHERE state = 'ready' AND NOT scheduled AND blocked_by IS NULL;
+-- The order goes up in every column, the highest priority as the lowest number, so that one comparison of rows says where
+-- a claim begins.
+CREATE INDEX jobs_claim ON leasehold.jobs (queue, kind, version, (-priority::pg_catalog.int4), run_at, id) WHERE state = 'ready' AND NOT scheduled AND blocked_by IS NULL;
 CREATE INDEX jobs_scheduled ON leasehold.jobs (queue, kind, version, run_at) WHERE scheduled;
 -- Held rows, for the sweep and for the look-up of a claim whose answer was lost. The predicate is not implied by the
 -- fence (a planner would then choose it for fenced writes), and no indexed column changes in a heartbeat (HOT).

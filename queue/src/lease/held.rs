@@ -31,6 +31,8 @@ pub(crate) struct Held {
     too_late_at: Option<Instant>,
     clock: LeaseClock,
     begun_at: OnceLock<Instant>,
+    /// Whether the database knows that its handler begins.
+    recorded: AtomicBool,
     standing: Standing,
     cancel_requested: AtomicBool,
     /// When progress was last written, and what.
@@ -43,8 +45,15 @@ pub(crate) struct Held {
 const TELL_EVERY: Duration = Duration::from_millis(200);
 
 impl Held {
-    /// `sent`: when the claim was sent, so that the local deadline is never later than the database's.
-    pub(crate) fn new(row: &ClaimedRow, lease_token: Uuid, timeout: Option<Duration>, sent: Instant) -> Self {
+    /// `sent`: when the claim was sent, so that the local deadline is never later than the database's. `begun`: whether
+    /// the claim has recorded that its handler begins.
+    pub(crate) fn new(
+        row: &ClaimedRow,
+        lease_token: Uuid,
+        timeout: Option<Duration>,
+        sent: Instant,
+        begun: bool,
+    ) -> Self {
         let lease = Duration::from_millis(row.lease_ms.unsigned_abs());
         Self {
             fence: Fence {
@@ -68,6 +77,7 @@ impl Held {
             }),
             clock: LeaseClock::new(lease, sent),
             begun_at: OnceLock::new(),
+            recorded: AtomicBool::new(begun),
             standing: Standing::new(),
             cancel_requested: AtomicBool::new(false),
             told: Mutex::new(None),
@@ -100,6 +110,16 @@ impl Held {
 
     pub(crate) fn begin(&self, now: Instant) {
         let _ = self.begun_at.set(now);
+    }
+
+    /// That its handler begins was recorded.
+    pub(crate) fn mark_recorded(&self) {
+        self.recorded.store(true, Ordering::Release);
+    }
+
+    /// Whether its handler has begun and the database does not know it: a crash would cost no attempt.
+    pub(crate) fn is_unrecorded(&self) -> bool {
+        self.begun_at.get().is_some() && !self.recorded.load(Ordering::Acquire)
     }
 
     /// How long the handler may still run; `None` when it has no limit, has not begun, has returned or was timed out.

@@ -15,6 +15,8 @@ use super::checker::FollowUps;
 use super::control::{Control, masked};
 use super::lanes::Lane;
 use super::leases::Leases;
+use super::line::Line;
+use super::pace::Pace;
 use super::relay::{self, Topic};
 use super::running::Running;
 use super::selected::Choosing;
@@ -60,7 +62,7 @@ pub struct Worker<C: Backend, A> {
     pub(super) settings: ConnectionSettings,
     pub(super) schema: Schema,
     pub(super) threads: usize,
-    pub(super) prefetch: usize,
+    pub(super) fixed_batch: Option<usize>,
     pub(super) unbatched: bool,
     pub(super) selected_only: bool,
     pub(super) queues: Vec<String>,
@@ -139,7 +141,7 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
             settings: ConnectionSettings::default(),
             schema: Schema::default(),
             threads: 4,
-            prefetch: 0,
+            fixed_batch: None,
             unbatched: false,
             selected_only: false,
             queues: Vec::new(),
@@ -192,16 +194,16 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
         self
     }
 
-    /// How many jobs are claimed ahead of the idle threads: faster for short jobs, less fair for long ones. Their leases
-    /// are renewed, and they are given back unharmed at shutdown. None by default.
+    /// Always so many jobs ahead of the threads, instead of as many as they get through in a moment. For measurements.
+    #[doc(hidden)]
     #[must_use]
-    pub fn prefetch(mut self, jobs: usize) -> Self {
-        self.prefetch = jobs;
+    pub fn fixed_batch(mut self, jobs: usize) -> Self {
+        self.fixed_batch = Some(jobs);
         self
     }
 
     /// Claims and settles each job by itself, on a connection of each thread's own, instead of many in one statement.
-    /// Jobs do not wait for each other then, and short ones run slower. [`Worker::prefetch`] has no meaning with it.
+    /// Jobs do not wait for each other then, and short ones run slower.
     #[must_use]
     pub fn unbatched(mut self) -> Self {
         self.unbatched = true;
@@ -337,12 +339,13 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
         crate::schedule::define_all(&mut conn, &self.schema, &self.schedules)?;
         drop(conn);
         let (wake, wakes) = bounded(1);
-        let shared = Arc::new(self.share(wake)?);
+        let (line, entry) = Line::new();
+        let shared = Arc::new(self.share(wake, line)?);
         crate::wake::register(shared.wake.clone(), shared.cancels.0.clone());
-        Running::start(shared, wakes)
+        Running::start(shared, entry, wakes)
     }
 
-    fn share(mut self, wake: crossbeam_channel::Sender<()>) -> Result<Shared<C, A>, StartError> {
+    fn share(mut self, wake: crossbeam_channel::Sender<()>, line: Line) -> Result<Shared<C, A>, StartError> {
         let serves = self.registry.serves(&self.queues);
         let mut queues: Vec<String> = serves.iter().map(|served| served.queue.clone()).collect();
         queues.dedup();
@@ -374,7 +377,8 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
             lanes: Lane::of(&serves, &self.queue_threads),
             serves,
             threads: self.threads,
-            prefetch: self.prefetch,
+            pace: Pace::new(self.threads, self.fixed_batch),
+            line,
             unbatched: self.unbatched,
             selected_only: self.selected_only,
             poll: self.poll,

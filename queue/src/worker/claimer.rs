@@ -1,112 +1,183 @@
-//! The claimer: claims as many jobs as there are idle threads (and some ahead, if asked to) and hands them over.
+//! The claimer: claims for the idle threads, and as many jobs ahead of the others as they get through in a moment.
+//!
+//! A handler of a job that was claimed ahead begins without a write of its own. Should its worker die before the first
+//! heartbeat has recorded it, the sweep takes the job for one that was only prefetched and gives its attempt back. Such a
+//! job, and any other that has lost its owner before, begins only after that was recorded: so a job that kills its worker is
+//! given one attempt more than it may have, and its neighbours lose none.
 
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, select};
 
 use super::Shared;
-use super::executor::Claimed;
+use super::executor::{Claimed, ToSettle};
+use super::line::Entry;
+use super::pace::BATCH;
 use super::source::Source;
 use crate::backend::Backend;
 use crate::lease::{Fence, Refusal};
+use crate::settle;
+
+/// How long a job lies in line while no thread takes any: then others may have it.
+const PATIENCE: Duration = Duration::from_millis(250);
 
 pub(crate) struct Claimer<'a, C: Backend, A> {
     shared: &'a Shared<C, A>,
     source: Source<'a, C, A>,
-    jobs: Sender<Claimed>,
-    free: Receiver<()>,
-    /// Threads that wait for a job.
-    idle: usize,
-    /// Claimed ahead; no handler has begun.
-    ahead: VecDeque<Claimed>,
+    entry: Entry,
+    settle: Sender<ToSettle>,
+    /// Claimed ahead, and not to begin before that is recorded.
+    unrecorded: VecDeque<Claimed>,
+    /// The last claim found nothing; there is nothing to be had until the line is empty.
+    dry: bool,
+    /// How far the threads had come, and when.
+    seen: (u64, Instant),
 }
 
 impl<'a, C: Backend, A: Send + Sync + 'static> Claimer<'a, C, A> {
-    pub(crate) fn new(shared: &'a Shared<C, A>, jobs: Sender<Claimed>, free: Receiver<()>, wake: Receiver<()>) -> Self {
+    pub(crate) fn new(shared: &'a Shared<C, A>, entry: Entry, settle: Sender<ToSettle>, wake: Receiver<()>) -> Self {
         let source = Source::new(shared, "claim", wake);
         Self {
             shared,
             source,
-            jobs,
-            free,
-            idle: 0,
-            ahead: VecDeque::new(),
+            entry,
+            settle,
+            unrecorded: VecDeque::new(),
+            dry: false,
+            seen: (0, Instant::now()),
         }
     }
 
     /// Claims until the worker stops. Jobs on which no handler has begun are then left to be released.
     pub(crate) fn run(mut self) {
-        while self.wait_for_idle_thread() {
+        while !self.shared.stop.is_stopping() {
             self.pass_on_handed_over();
-            self.hand_over_from_ahead();
-            if self.idle > 0 && self.ahead.is_empty() {
-                self.claim();
+            self.hand_over_recorded();
+            match self.room() {
+                0 => self.wait(),
+                limit => self.claim(limit),
             }
         }
+        let unbegun = self
+            .unrecorded
+            .drain(..)
+            .chain(std::iter::from_fn(|| self.shared.line.take_back()));
+        self.shared.unbegun.lock().extend(unbegun.map(|job| job.held));
+    }
+
+    /// Jobs to claim now: for the idle threads, and to fill up the line once half of it is gone.
+    fn room(&self) -> usize {
+        let line = &self.shared.line;
+        let idle = line.idle();
+        if idle == 0 && self.dry && line.len() > 0 {
+            return 0;
+        }
+        let ahead = self.shared.pace.ahead();
+        line.tell_below(ahead / 2 + 1);
+        let claimed = line.len() + self.unrecorded.len();
+        // What is not settled yet counts, too: handlers may be faster than the database.
+        let unsettled = self.settle.len();
+        let room = ahead.saturating_sub(claimed + unsettled / 2);
+        if idle == 0 && claimed > ahead / 2 {
+            return 0;
+        }
+        let idle = idle.saturating_sub(self.unrecorded.len());
+        idle.saturating_add(room)
+    }
+
+    /// Until a thread wants a job, or the worker stops.
+    fn wait(&mut self) {
+        let lies_for = self.lies_for();
+        if lies_for >= PATIENCE {
+            return self.put_back();
+        }
+        select! {
+            recv(self.entry.wanted) -> _ => {}
+            recv(self.shared.stop.stopped()) -> _ => {}
+            default(PATIENCE - lies_for) => {}
+        }
+    }
+
+    /// How long no thread has taken a job from the line, if there is one in it.
+    fn lies_for(&mut self) -> Duration {
+        let taken = self.shared.line.taken();
+        let lies = self.shared.line.len() > 0 || !self.unrecorded.is_empty();
+        if self.seen.0 != taken || !lies || !self.shared.pace.is_adaptive() {
+            self.seen = (taken, Instant::now());
+        }
+        self.seen.1.elapsed()
+    }
+
+    /// Every thread is at a long job: what lies in line is for others, too.
+    fn put_back(&mut self) {
         self.shared
-            .unbegun
-            .lock()
-            .extend(self.ahead.drain(..).map(|job| job.held));
-    }
-
-    /// Waits for a thread without a job; false once the worker stops.
-    fn wait_for_idle_thread(&mut self) -> bool {
-        self.idle += self.free.try_iter().count();
-        while self.idle == 0 && !self.shared.stop.is_stopping() {
-            select! {
-                recv(self.free) -> _ => self.idle += 1 + self.free.try_iter().count(),
-                recv(self.shared.stop.stopped()) -> _ => {}
-            }
+            .pace
+            .ran(self.seen.1.elapsed() * u32::try_from(BATCH).unwrap_or(u32::MAX));
+        let unbegun = self
+            .unrecorded
+            .drain(..)
+            .chain(std::iter::from_fn(|| self.shared.line.take_back()));
+        for job in unbegun {
+            let settlement = settle::give_back(&job.held);
+            let _ = self.settle.send(ToSettle::new(&job.held, settlement));
         }
-        !self.shared.stop.is_stopping()
     }
 
-    /// One claim, for the idle threads and `prefetch` more. Without prefetch every handler begins at once, and the claim
-    /// records that.
-    fn claim(&mut self) {
-        let begun = self.shared.prefetch == 0;
-        let limit = self.idle.saturating_add(self.shared.prefetch);
-        for job in self.source.claim(limit, begun) {
-            if begun && self.idle > 0 {
-                self.hand_over(job);
+    /// One claim. For idle threads alone it records that their handlers begin.
+    fn claim(&mut self, limit: usize) {
+        let begun = limit <= self.shared.line.idle();
+        let rest = self.shared.line.len() == 0 && self.unrecorded.is_empty();
+        let jobs = self.source.claim(limit.min(self.most()), begun, rest);
+        self.dry = jobs.is_empty();
+        for job in jobs {
+            if begun || !self.must_be_recorded(&job) {
+                let _ = self.entry.jobs.send(job);
             } else {
-                self.ahead.push_back(job);
+                self.unrecorded.push_back(job);
             }
         }
+    }
+
+    fn most(&self) -> usize {
+        BATCH.max(self.shared.threads).max(self.shared.pace.ahead())
+    }
+
+    /// Whether its handler begins only after that was recorded: its starts are counted, or it was taken from an owner
+    /// before, who may have died of it.
+    fn must_be_recorded(&self, job: &Claimed) -> bool {
+        let counted = self.shared.counted.iter().any(|counted| counted.kind == job.row.kind);
+        counted || job.row.generation > i64::from(job.row.attempt)
     }
 
     /// Gives idle threads what others have chosen and handed over.
     fn pass_on_handed_over(&mut self) {
-        while self.idle > 0
+        while self.shared.line.idle() > 0
             && let Some(job) = self.shared.choosing.take_handed()
         {
-            self.hand_over(job);
+            let _ = self.entry.jobs.send(job);
         }
     }
 
-    /// Gives idle threads what was claimed ahead, once it is recorded that their handlers begin: from then on a crash
-    /// costs those jobs an attempt, and only those.
-    fn hand_over_from_ahead(&mut self) {
-        let now = self.idle.min(self.ahead.len());
+    /// Gives idle threads jobs of whose handlers it is recorded first that they begin: from then on a crash costs those
+    /// jobs an attempt, and only those.
+    fn hand_over_recorded(&mut self) {
+        let now = self.shared.line.idle().min(self.unrecorded.len());
         if now == 0 {
             return;
         }
-        let mut fences: Vec<Fence> = self.ahead.iter().take(now).map(|job| job.held.fence).collect();
+        let mut fences: Vec<Fence> = self.unrecorded.iter().take(now).map(|job| job.held.fence).collect();
         fences.sort_unstable();
         let Some(begun) = self.source.begin(&fences) else {
             return;
         };
-        let jobs: Vec<Claimed> = self.ahead.drain(..now).collect();
-        for job in jobs {
-            if !begun.contains(&job.held.fence.id) {
+        for job in self.unrecorded.drain(..now) {
+            if begun.contains(&job.held.fence.id) {
+                job.held.mark_recorded();
+            } else {
                 job.held.mark_lost(Refusal::Expired);
             }
-            self.hand_over(job);
+            let _ = self.entry.jobs.send(job);
         }
-    }
-
-    fn hand_over(&mut self, job: Claimed) {
-        self.idle -= 1;
-        let _ = self.jobs.send(job);
     }
 }

@@ -41,8 +41,6 @@ impl ToSettle {
 /// The ends of the channels that a worker thread uses. Cloned for the thread that replaces one which is stuck.
 #[derive(Clone)]
 pub(crate) struct Ends {
-    pub(crate) jobs: Receiver<Claimed>,
-    pub(crate) free: Sender<()>,
     pub(crate) settle: Sender<ToSettle>,
     pub(crate) wake: Receiver<()>,
 }
@@ -50,15 +48,13 @@ pub(crate) struct Ends {
 /// Runs jobs until the claimer is gone, or until this thread was replaced.
 pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>, ends: &Ends) {
     let mut slot = PoolSlot::new(&shared.pool, &shared.url, &shared.settings, &shared.schema);
-    let _ = ends.free.send(());
-    for job in &ends.jobs {
+    while let Some(job) = shared.line.next() {
         if let Some(to_settle) = execute(shared, &mut slot, &job) {
             let _ = ends.settle.send(to_settle);
         }
         if is_replaced(shared, &job) {
             return;
         }
-        let _ = ends.free.send(());
     }
 }
 
@@ -102,15 +98,17 @@ pub(crate) fn run_claimed<C: Backend, A: Send + Sync + 'static>(
     if held.is_too_late(Instant::now()) {
         return Ok(settle::expire());
     }
-    held.begin(Instant::now());
-    if held.timeout.is_some() {
-        shared.leases.poke();
+    let begun = Instant::now();
+    held.begin(begun);
+    if let Some(timeout) = held.timeout {
+        shared.leases.look_by(begun.checked_add(timeout));
     }
     shared.reporter.begun(&held.info());
-    let begun = Instant::now();
     let ran = run(slot);
     held.mark_returned();
-    shared.reporter.ran(&held.info(), begun.elapsed());
+    let took = begun.elapsed();
+    shared.pace.ran(took);
+    shared.reporter.ran(&held.info(), took);
     slot.give_back(matches!(ran, Ran::Panicked(_)));
     let refusal = ran.refusal();
     let settlement = settle::decide(held, shared.registry.backoff(&row.kind), ran, &shared.reporter);

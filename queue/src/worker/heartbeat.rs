@@ -24,6 +24,8 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Arc<Shared<C, A
     let mut ask = false;
     loop {
         let now = Instant::now();
+        // Before it reads them: whatever is added from now on pokes.
+        shared.leases.looks_at(None);
         let held = shared.leases.all();
         for late in held
             .iter()
@@ -33,6 +35,7 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Arc<Shared<C, A
         }
         let next = held.iter().map(|held| next_look(held, now)).min().unwrap_or(IDLE);
         if !next.is_zero() && !ask {
+            shared.leases.looks_at(Some(now + next));
             select! {
                 recv(stop) -> _ => return,
                 recv(shared.leases.poked()) -> _ => continue,
@@ -72,6 +75,9 @@ fn beat_all<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>, due: &[
     for chunk in due.chunks(CHUNK) {
         let mut fences: Vec<Fence> = chunk.iter().map(|held| held.fence).collect();
         fences.sort_unstable();
+        if !record_begun(shared, chunk) {
+            return false;
+        }
         let sent = Instant::now();
         let Ok(beats) = shared.beats.lock().run(|conn| conn.heartbeat(&shared.schema, &fences)) else {
             return false;
@@ -87,6 +93,23 @@ fn beat_all<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>, due: &[
             }
         }
     }
+    true
+}
+
+/// Records of jobs that were claimed ahead that their handlers have begun: from then on a crash costs them an attempt.
+fn record_begun<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>, chunk: &[Arc<Held>]) -> bool {
+    let begun: Vec<&Arc<Held>> = chunk.iter().filter(|held| held.is_unrecorded()).collect();
+    if begun.is_empty() {
+        return true;
+    }
+    let mut fences: Vec<Fence> = begun.iter().map(|held| held.fence).collect();
+    fences.sort_unstable();
+    let recorded = shared.beats.lock().run(|conn| conn.begin(&shared.schema, &fences));
+    let Ok(recorded) = recorded else { return false };
+    begun
+        .iter()
+        .filter(|held| recorded.contains(&held.fence.id))
+        .for_each(|held| held.mark_recorded());
     true
 }
 

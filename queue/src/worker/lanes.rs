@@ -7,7 +7,7 @@ use crate::backend::{Backend, Served};
 
 impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
     /// Lets no more than so many of the worker's threads run jobs of this queue at the same time; at least one. The other
-    /// threads are always left to the other queues, and such a queue is not prefetched beyond that number. Each queue
+    /// threads are always left to the other queues, and no more of such a queue are claimed. Each queue
     /// with a number of its own is claimed by itself, and which is claimed first goes round, so that none is always
     /// last.
     ///

@@ -13,6 +13,8 @@ use crate::sync::{Condvar, Mutex, MutexGuard};
 #[derive(Debug)]
 pub(crate) struct Leases {
     held: Mutex<HashMap<Fence, Arc<Held>>>,
+    /// When the heartbeat looks next by itself; `None` while it is looking.
+    look_at: Mutex<Option<Instant>>,
     fewer: Condvar,
     poke: Sender<()>,
     poked: Receiver<()>,
@@ -23,6 +25,7 @@ impl Leases {
         let (poke, poked) = bounded(1);
         Self {
             held: Mutex::new(HashMap::new()),
+            look_at: Mutex::new(None),
             fewer: Condvar::new(),
             poke,
             poked,
@@ -35,7 +38,8 @@ impl Leases {
 
     pub(crate) fn add(&self, held: &Arc<Held>) {
         self.lock().insert(held.fence, Arc::clone(held));
-        self.poke();
+        let now = Instant::now();
+        self.look_by(now.checked_add(held.beat_due_in(now)));
     }
 
     /// Removes a settled lease; whether it was the last.
@@ -59,9 +63,17 @@ impl Leases {
         self.lock().values().filter(|held| held.queue == queue).count()
     }
 
-    /// Makes the heartbeat look again at what is due next.
-    pub(crate) fn poke(&self) {
-        let _ = self.poke.try_send(());
+    /// Makes the heartbeat look at what is due next by then at the latest.
+    pub(crate) fn look_by(&self, at: Option<Instant>) {
+        let planned = *self.look_at.lock().unwrap_or_else(PoisonError::into_inner);
+        if planned.is_none_or(|planned| at.is_some_and(|at| at < planned)) {
+            let _ = self.poke.try_send(());
+        }
+    }
+
+    /// The heartbeat looks next at this time, unless it is poked; with `None` it looks now.
+    pub(crate) fn looks_at(&self, at: Option<Instant>) {
+        *self.look_at.lock().unwrap_or_else(PoisonError::into_inner) = at;
     }
 
     /// Received from when the leases changed.

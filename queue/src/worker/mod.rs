@@ -42,13 +42,16 @@ pub use builder::{StartError, Worker};
 mod checker;
 mod claimer;
 mod control;
+mod cursor;
 mod executor;
 mod heartbeat;
 mod lanes;
 mod leases;
+mod line;
 #[cfg(feature = "postgres")]
 pub(crate) mod listener;
 mod maintenance;
+mod pace;
 #[cfg(feature = "progress")]
 mod progress;
 
@@ -77,6 +80,8 @@ pub(crate) use control::Control;
 use executor::Ends;
 use lanes::Lane;
 use leases::Leases;
+use line::Line;
+use pace::Pace;
 use relay::Topic;
 use selected::Choosing;
 use turns::InTurn;
@@ -97,7 +102,8 @@ pub(crate) struct Shared<C: Backend, A> {
     counted: Vec<CountedKind>,
     admitter: Admitter,
     threads: usize,
-    prefetch: usize,
+    line: Line,
+    pace: Pace,
     unbatched: bool,
     poll: Duration,
     sweep_every: Duration,

@@ -8,13 +8,12 @@ use crossbeam_channel::Receiver;
 use super::Shared;
 use super::control::{Control, Failure};
 use super::executor::ToSettle;
+use super::pace::BATCH;
 use super::selected::Settled;
 use crate::backend::Backend;
 use crate::lease::{Fence, Held};
 use crate::settle::{self, Settlement, Written};
 
-/// Completions in one statement.
-const BATCH: usize = 500;
 /// How often a settlement is tried that the server refuses.
 const MAX_REFUSALS: u32 = 5;
 /// How long a settlement is tried at least while the database is away.
@@ -35,6 +34,8 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(
         others
             .iter()
             .for_each(|done| settle_and_tell(shared, &mut control, done));
+        // The claimer may have waited for it.
+        shared.line.tell();
     }
 }
 

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::Shared;
 use super::control::{Control, Failure, spread};
+use super::cursor::Cursor;
 use super::executor::Claimed;
 use crate::backend::{Backend, ClaimRequest, ClaimedRow, Served};
 use crate::claim::{self, Found};
@@ -15,8 +16,9 @@ use crate::lease::{Fence, Held};
 
 /// Rows that one statement makes claimable.
 const PROMOTE_LIMIT: i64 = 1000;
-/// One claim in so many takes the oldest jobs, whatever their priority: else those of a low one might wait for ever.
-const OLDEST_EVERY: usize = 16;
+/// After so many claims the next one takes the oldest jobs, whatever their priority: else those of a low one might wait
+/// for ever.
+const OLDEST_EVERY: usize = 15;
 /// How long to wait when everything is locked by others: they commit soon.
 const LOCKED_WAIT: Duration = Duration::from_millis(10);
 
@@ -24,15 +26,24 @@ pub(crate) struct Source<'a, C: Backend, A> {
     shared: &'a Shared<C, A>,
     control: Control<C>,
     wake: Receiver<()>,
-    /// A claim whose answer was lost: its token, and when it was sent.
-    in_doubt: Option<(Uuid, Instant)>,
+    /// A claim whose answer was lost: its token, when it was sent, and whether it recorded that handlers begin.
+    in_doubt: Option<(Uuid, Instant, bool)>,
     promote_at: Instant,
     /// Which lane is claimed first goes round with it.
     claims: usize,
-    /// How often each lane was claimed.
-    turns: Vec<usize>,
+    /// Where each lane is claimed from, and how often it was since its oldest were.
+    lanes: Vec<(Cursor, usize)>,
     /// What the database said when it last changed; see [`Connect::wait_for_change`](crate::backend::Connect).
     seen: i64,
+}
+
+/// Where a claim looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Start {
+    Cursor,
+    Front,
+    /// From the front, by age alone.
+    Oldest,
 }
 
 /// What a thread does next.
@@ -55,24 +66,25 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
             in_doubt: None,
             promote_at: Instant::now(),
             claims: 0,
-            turns: vec![0; shared.lanes.len()],
+            lanes: shared.lanes.iter().map(|lane| (Cursor::new(&lane.serves), 0)).collect(),
             seen: 0,
         }
     }
 
     /// Claims up to `limit` jobs, registered so that they are renewed from now on. Without any it has waited until
-    /// something may be due, or until the worker stops.
-    pub(crate) fn claim(&mut self, limit: usize, begun: bool) -> Vec<Claimed> {
+    /// something may be due, or until the worker stops; or not, if it may not `rest`.
+    pub(crate) fn claim(&mut self, limit: usize, begun: bool, rest: bool) -> Vec<Claimed> {
         if self.shared.selected_only {
             self.wait_for_wake_up();
             return Vec::new();
         }
         match self.try_claim(limit, begun) {
             Ok(Next::Jobs(jobs)) => return jobs,
+            Err(_) => self.back_off(),
+            Ok(_) if !rest => {}
             Ok(Next::Locked) => self.pause(spread(LOCKED_WAIT)),
             Ok(Next::Due(next)) => self.rest(Some(next)),
             Ok(Next::Empty) => self.rest(None),
-            Err(_) => self.back_off(),
         }
         Vec::new()
     }
@@ -89,7 +101,22 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
         if !jobs.is_empty() {
             return Ok(Next::Jobs(jobs));
         }
-        let (next, waiting) = match self.control.read(|conn| claim::look(conn, &shared.schema, &open))? {
+        let now = Instant::now();
+        if let Some(wait) = self
+            .lanes
+            .iter()
+            .map(|(cursor, _)| cursor.unknown_for(now))
+            .max()
+            .flatten()
+        {
+            return Ok(Next::Due(wait));
+        }
+        let found = self.control.read(|conn| claim::look(conn, &shared.schema, &open));
+        let (took, now) = (now.elapsed(), Instant::now());
+        for (cursor, _) in &mut self.lanes {
+            cursor.looked_further(now, took);
+        }
+        let (next, waiting) = match found? {
             Found::Claimed(_) => return Ok(Next::Jobs(Vec::new())),
             Found::AllLocked(waiting) => (Next::Locked, waiting),
             Found::NotDue { next, waiting } => (Next::Due(next), waiting),
@@ -129,27 +156,56 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
         Ok((jobs, open))
     }
 
+    /// From where the last claim of the lane ended; from the front when it is time for that, and when there is nothing
+    /// else.
     fn claim_from(&mut self, lane: usize, limit: usize, begun: bool) -> Result<Vec<Claimed>, Failure> {
-        let shared = self.shared;
         // Each lane counts for itself: by a common count the oldest might be asked of one and the same lane each time.
-        self.turns[lane] = self.turns[lane].wrapping_add(1);
+        let (cursor, turns) = &self.lanes[lane];
+        let (now, oldest) = (Instant::now(), *turns >= OLDEST_EVERY);
+        let looks = !C::LEAVES_DEAD_ENTRIES || cursor.is_due(now) || oldest && cursor.may_look(now);
+        if !looks {
+            let jobs = self.claim_rows(lane, limit, begun, Start::Cursor)?;
+            if !jobs.is_empty() || !self.lanes[lane].0.may_look(Instant::now()) {
+                return Ok(jobs);
+            }
+        }
+        let start = if oldest { Start::Oldest } else { Start::Front };
+        self.claim_rows(lane, limit, begun, start)
+    }
+
+    fn claim_rows(&mut self, lane: usize, limit: usize, begun: bool, start: Start) -> Result<Vec<Claimed>, Failure> {
+        let shared = self.shared;
+        let serves = &shared.lanes[lane].serves;
+        let (cursor, turns) = &mut self.lanes[lane];
+        *turns = if start == Start::Oldest { 0 } else { *turns + 1 };
         // From the operating system's random source, for this call: nothing that a database could give out again.
         let lease_token = Uuid::new_v4();
         let request = ClaimRequest {
-            serves: &shared.lanes[lane].serves,
+            serves,
             limit: i64::try_from(limit).unwrap_or(i64::MAX),
             lease_token,
             worker: shared.worker.id,
             begun,
             counted: &shared.counted,
-            oldest: self.turns[lane].is_multiple_of(OLDEST_EVERY),
+            oldest: start == Start::Oldest,
+            behind: if start == Start::Cursor { cursor.places() } else { &[] },
         };
         let sent = Instant::now();
         let rows = self.control.run(|conn| claim::take(conn, &shared.schema, &request));
         if matches!(rows, Err(Failure::Away)) {
-            self.in_doubt = Some((lease_token, sent));
+            self.in_doubt = Some((lease_token, sent, begun));
         }
-        Ok(self.take(rows?, lease_token, sent))
+        let rows = rows?;
+        let took = sent.elapsed();
+        shared.pace.claimed(took);
+        match start {
+            Start::Cursor => cursor.found_from_places(rows.len(), took),
+            Start::Front | Start::Oldest => cursor.looked(Instant::now(), took),
+        }
+        if start != Start::Oldest {
+            cursor.claimed(serves, &rows);
+        }
+        Ok(self.take(rows, lease_token, sent, begun))
     }
 
     /// Makes scheduled jobs claimable that have come due: when the next is known to be, and with each poll.
@@ -170,15 +226,17 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
         Ok(())
     }
 
-    fn take(&self, rows: Vec<ClaimedRow>, lease_token: Uuid, sent: Instant) -> Vec<Claimed> {
-        let take = |row| self.shared.hold(row, lease_token, sent);
+    /// In the order in which they are to begin.
+    fn take(&self, mut rows: Vec<ClaimedRow>, lease_token: Uuid, sent: Instant, begun: bool) -> Vec<Claimed> {
+        rows.sort_by_key(ClaimedRow::place);
+        let take = |row| self.shared.hold(row, lease_token, sent, begun);
         rows.into_iter().map(take).collect()
     }
 
     /// Looks for the rows of a claim whose answer was lost, by its token. Those whose lease has not run out are as good
     /// as if the answer had come.
     fn find_claimed(&mut self) -> Result<Vec<Claimed>, Failure> {
-        let Some((token, sent)) = self.in_doubt else {
+        let Some((token, sent, begun)) = self.in_doubt else {
             return Ok(Vec::new());
         };
         let shared = self.shared;
@@ -188,7 +246,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
         if !rows.is_empty() {
             log::info!("found {} jobs of a claim whose answer was lost", rows.len());
         }
-        Ok(self.take(rows, token, sent))
+        Ok(self.take(rows, token, sent, begun))
     }
 
     /// Records that handlers begin on these leases; the ids that are still ours, `None` when the database is away.
@@ -246,7 +304,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
 
 impl<C: Backend, A> Shared<C, A> {
     /// What was claimed is held from now on, and renewed.
-    pub(super) fn hold(&self, row: ClaimedRow, lease_token: Uuid, sent: Instant) -> Claimed {
+    pub(super) fn hold(&self, row: ClaimedRow, lease_token: Uuid, sent: Instant, begun: bool) -> Claimed {
         // A start that counts: when its period ends is known from now on.
         if let Some(key) = &row.limit_key
             && self.counted.iter().any(|counted| counted.kind == row.kind)
@@ -254,7 +312,7 @@ impl<C: Backend, A> Shared<C, A> {
             self.admitter.free(&row.kind, key);
         }
         let timeout = self.registry.timeout(&row.kind);
-        let held = Arc::new(Held::new(&row, lease_token, timeout, sent));
+        let held = Arc::new(Held::new(&row, lease_token, timeout, sent, begun));
         self.leases.add(&held);
         let waited = Duration::from_millis(u64::try_from(row.waited_ms).unwrap_or_default());
         self.reporter.claimed(&held.info(), waited);

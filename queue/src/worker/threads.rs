@@ -9,6 +9,7 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use super::claimer::Claimer;
 use super::control::Control;
 use super::executor::Ends;
+use super::line::Entry;
 use super::relay::{self, RelayThread};
 use super::{Shared, checker, heartbeat, maintenance, settler, spawn_executor};
 use crate::backend::{Backend, Listening, Wakes};
@@ -28,21 +29,18 @@ impl Threads {
     /// Starts every thread. The order does not matter: they wait for each other on channels.
     pub(super) fn start<C: Backend, A: Send + Sync + 'static>(
         shared: &Arc<Shared<C, A>>,
+        entry: Entry,
         wakes: Receiver<()>,
     ) -> io::Result<Self> {
-        let (jobs_in, jobs) = bounded(shared.threads);
-        let (free, idle) = unbounded();
         let (settle, arrivals) = unbounded();
         shared.choosing.settle_by(&settle);
         let ends = Ends {
-            jobs,
-            free,
-            settle,
+            settle: settle.clone(),
             wake: wakes.clone(),
         };
         let claimer = spawn("claimer", shared, move |shared| {
             if !shared.unbatched {
-                Claimer::new(shared, jobs_in, idle, wakes).run();
+                Claimer::new(shared, entry, settle, wakes).run();
             }
         })?;
         let settler = spawn("settler", shared, move |shared| {

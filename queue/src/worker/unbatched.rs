@@ -35,6 +35,6 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Arc<Shared<C, A
 fn next<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>, source: &mut Source<'_, C, A>) -> Vec<Claimed> {
     match shared.choosing.take_handed() {
         Some(job) => vec![job],
-        None => source.claim(1, true),
+        None => source.claim(1, true, true),
     }
 }

@@ -88,6 +88,7 @@ fn claim(real: &mut Database, worker: usize, jobs: &[usize], answered: bool) {
         begun: true,
         counted: &[],
         oldest: false,
+        behind: &[],
     };
     let rows = real.conn.claim(&Schema::default(), &request).unwrap();
     if !answered {

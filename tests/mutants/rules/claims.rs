@@ -65,6 +65,7 @@ fn claim_with(bench: &mut Bench, lease_token: Uuid) -> Fence {
         begun: true,
         counted: &[],
         oldest: false,
+        behind: &[],
     };
     let rows = bench.mutant.claim(&Schema::default(), &request).unwrap();
     Fence {

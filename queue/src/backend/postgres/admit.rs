@@ -128,7 +128,7 @@ const BEGIN_COUNTED: &str = concat!(
     locked!("FOR NO KEY UPDATE"),
     ",
     begun AS (
-        UPDATE leasehold.jobs AS j SET begun = true FROM locked AS l WHERE ",
+        UPDATE leasehold.jobs AS j SET begun = true WHERE ",
     under_the_fence!(),
     " RETURNING j.id, j.kind, j.limit_key, j.generation
     ),

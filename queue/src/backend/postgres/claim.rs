@@ -1,9 +1,10 @@
+use diesel::pg::data_types::PgTimestamp;
 use diesel::result::QueryResult;
-use diesel::sql_types::{Array, BigInt, Bool, Integer, Text, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Bool, Integer, Text, Timestamptz, Uuid as SqlUuid};
 use diesel::{PgConnection, RunQueryDsl};
 use uuid::Uuid;
 
-use crate::backend::{ClaimRequest, ClaimStatements, ClaimedRow, Served, Waiting};
+use crate::backend::{ClaimRequest, ClaimStatements, ClaimedRow, Place, Served, Waiting};
 use crate::schema::Schema;
 use crate::sql::{Bind, Sql, bind};
 
@@ -35,7 +36,8 @@ macro_rules! paused {
 // One look-up in `jobs_claim` for each thing that is served, so nothing else is stepped over. The array is built once:
 // a limit in a sub-select that is joined may be run again and take more rows than it says. Rows at the end of their
 // numbers are left out, for one of them would fail the claim of its neighbours; the room left below the limit of
-// generations is for the sweep, which adds one more. The claim makes itself durable, whatever
+// generations is for the sweep, which adds one more. A priority counts by its negative, so that all of the order goes up
+// and one comparison of rows says where to begin. The claim makes itself durable, whatever
 // the session says: a claim that a crash forgets would be given to a second worker.
 macro_rules! claim {
     (of_each: $of_each:expr, order: $order:literal) => {
@@ -46,7 +48,7 @@ macro_rules! claim {
         lease_until = pg_catalog.clock_timestamp() + j.lease_ms * INTERVAL '1 millisecond'
     WHERE j.id = ANY (ARRAY(
         SELECT best.id FROM (
-            SELECT given.* FROM unnest($1, $2, $3) AS given (queue, kind, version) WHERE NOT ",
+            SELECT given.* FROM unnest($1, $2, $3, $8, $9, $10) AS given (queue, kind, version, rank, run_at, id) WHERE NOT ",
             paused!(),
             "
         ) AS served
@@ -59,7 +61,9 @@ macro_rules! claim {
             " LIMIT $4
     )) AND j.state = 'ready'
     RETURNING j.id, j.queue, j.kind, j.version, j.payload::pg_catalog.text, j.attempt, j.max_attempts, j.generation, j.lease_ms,
-        j.idempotency_key, j.limit_key, j.batch_id, j.awaited,
+        j.idempotency_key, j.limit_key, j.batch_id, j.awaited, j.priority, ",
+            micros!("j.run_at"),
+            " AS run_at,
         pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp() - j.run_at) * 1000)::bigint AS waited_ms,
         pg_catalog.ceil(extract(epoch FROM j.expires_at - pg_catalog.clock_timestamp()) * 1000)::bigint AS expires_in_ms,
         pg_catalog.set_config('synchronous_commit', CASE pg_catalog.current_setting('synchronous_commit')
@@ -72,7 +76,7 @@ macro_rules! claim {
             "WITH claimed AS (",
             $claim,
             "), ",
-            counted!(from: "claimed", kinds: "$8", periods: "$9"),
+            counted!(from: "claimed", kinds: "$11", periods: "$12"),
             " SELECT * FROM claimed"
         )
     };
@@ -91,12 +95,13 @@ macro_rules! best {
     () => {
         claim!(of_each: concat!(
             "
-            SELECT id, priority, run_at FROM leasehold.jobs
+            SELECT id, -priority::pg_catalog.int4 AS rank, run_at FROM leasehold.jobs
             WHERE ",
             claimable!(),
             "
-            ORDER BY priority DESC, run_at, id LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED"
-        ), order: "best.priority DESC, best.run_at, best.id")
+              AND (-priority::pg_catalog.int4, run_at, id) > (served.rank, served.run_at, served.id)
+            ORDER BY -priority::pg_catalog.int4, run_at, id LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED"
+        ), order: "best.rank, best.run_at, best.id")
     };
 }
 
@@ -105,16 +110,16 @@ macro_rules! oldest {
     () => {
         claim!(of_each: concat!(
             "
-            WITH RECURSIVE levels (priority, place) AS (
-                (SELECT priority, 1 FROM leasehold.jobs WHERE ",
+            WITH RECURSIVE levels (rank, place) AS (
+                (SELECT -priority::pg_catalog.int4, 1 FROM leasehold.jobs WHERE ",
             claimable!(),
-            " ORDER BY priority LIMIT 1)
+            " ORDER BY -priority::pg_catalog.int4 DESC LIMIT 1)
                 UNION ALL
-                SELECT higher.priority, levels.place + 1 FROM levels CROSS JOIN LATERAL (
-                    SELECT priority FROM leasehold.jobs WHERE ",
+                SELECT higher.rank, levels.place + 1 FROM levels CROSS JOIN LATERAL (
+                    SELECT -priority::pg_catalog.int4 AS rank FROM leasehold.jobs WHERE ",
             claimable!(),
             "
-                      AND priority > levels.priority ORDER BY priority LIMIT 1
+                      AND -priority::pg_catalog.int4 < levels.rank ORDER BY -priority::pg_catalog.int4 DESC LIMIT 1
                 ) AS higher
                 WHERE levels.place < 64
             )
@@ -122,7 +127,7 @@ macro_rules! oldest {
                 SELECT id, run_at FROM leasehold.jobs WHERE ",
             claimable!(),
             "
-                  AND priority = levels.priority
+                  AND -priority::pg_catalog.int4 = levels.rank
                 ORDER BY run_at, id LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED
             ) AS one"
         ), order: "best.run_at, best.id")
@@ -138,13 +143,17 @@ const CLAIM_OLDEST: &str = oldest!();
 const CLAIM_COUNTED: &str = claim!(counted: best!());
 const CLAIM_OLDEST_COUNTED: &str = claim!(counted: oldest!());
 
-const FIND_CLAIMED: &str = "
+const FIND_CLAIMED: &str = concat!(
+    "
     SELECT id, queue, kind, version, payload::pg_catalog.text, attempt, max_attempts, generation, lease_ms, idempotency_key,
-        limit_key, batch_id, awaited,
+        limit_key, batch_id, awaited, priority, ",
+    micros!("run_at"),
+    " AS run_at,
         pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp() - run_at) * 1000)::bigint AS waited_ms,
         pg_catalog.ceil(extract(epoch FROM expires_at - pg_catalog.clock_timestamp()) * 1000)::bigint AS expires_in_ms
     FROM leasehold.jobs WHERE worker IS NOT NULL AND state = 'running' AND lease_token = $1
-";
+"
+);
 
 // The cold path: it counts no further than it is asked to, each (queue, kind, version) by its own index entries. What is
 // paused is counted apart: a claimer that took it for ready would look again and again.
@@ -213,6 +222,8 @@ pub(super) fn bind_serves(serves: &[Served]) -> Serves<'_> {
 }
 
 impl ClaimStatements for PgConnection {
+    const LEAVES_DEAD_ENTRIES: bool = true;
+
     fn promote(&mut self, schema: &Schema, serves: &[Served], limit: i64) -> QueryResult<usize> {
         let (queues, kinds, versions) = bind_serves(serves);
         Sql(
@@ -228,15 +239,24 @@ impl ClaimStatements for PgConnection {
         let worker = bind::<SqlUuid, _>(request.worker);
         let limit = bind::<BigInt, _>(request.limit);
         let begun = bind::<Bool, _>(request.begun);
+        let places = (0..request.serves.len()).map(|index| request.behind.get(index).copied().unwrap_or(Place::FRONT));
+        let ranks = bind::<Array<Integer>, Vec<i32>>(places.clone().map(|place| place.rank).collect());
+        // The lowest number is the database's own minus infinity.
+        let times = bind::<Array<Timestamptz>, Vec<PgTimestamp>>(
+            places.clone().map(|place| PgTimestamp(place.run_at)).collect(),
+        );
+        let ids = bind::<Array<BigInt>, Vec<i64>>(places.map(|place| place.id).collect());
         if !request.begun || request.counted.is_empty() {
-            let binds = (queues, kinds, versions, limit, token, worker, begun);
+            let binds = (queues, kinds, versions, limit, token, worker, begun, ranks, times, ids);
             let text = if request.oldest { CLAIM_OLDEST } else { CLAIM };
             return Sql(schema.render(text), binds).load(self);
         }
         let counted: Vec<&str> = request.counted.iter().map(|counted| counted.kind.as_str()).collect();
         let periods: Vec<i64> = request.counted.iter().map(|counted| counted.per_ms).collect();
         let (counted, periods) = (bind::<Array<Text>, _>(counted), bind::<Array<BigInt>, _>(periods));
-        let binds = (queues, kinds, versions, limit, token, worker, begun, counted, periods);
+        let binds = (
+            queues, kinds, versions, limit, token, worker, begun, ranks, times, ids, counted, periods,
+        );
         let text = if request.oldest {
             CLAIM_OLDEST_COUNTED
         } else {

@@ -10,7 +10,7 @@ use crate::sql::{Id, Sql};
 const BEGIN: &str = concat!(
     "WITH ",
     locked!("FOR NO KEY UPDATE"),
-    " UPDATE leasehold.jobs AS j SET begun = true FROM locked AS l WHERE ",
+    " UPDATE leasehold.jobs AS j SET begun = true WHERE ",
     under_the_fence!(),
     " RETURNING j.id"
 );
@@ -33,7 +33,7 @@ pub(super) const HEARTBEAT: &str = concat!(
     ",
     renewed AS (
         UPDATE leasehold.jobs AS j SET lease_until = pg_catalog.clock_timestamp() + j.lease_ms * INTERVAL '1 millisecond'
-        FROM locked AS l WHERE ",
+        WHERE ",
     under_the_fence!(),
     "
         RETURNING j.id

@@ -139,7 +139,7 @@ const RENEW_EVENTS: &str = concat!(
     locked_events!(),
     " UPDATE leasehold.outbox_events AS e
         SET lease_until = pg_catalog.clock_timestamp() + $4 * INTERVAL '1 millisecond'
-        FROM locked AS l WHERE ",
+        WHERE ",
     event_under_the_fence!(),
     " RETURNING e.id"
 );
@@ -147,7 +147,7 @@ const RENEW_EVENTS: &str = concat!(
 const DELETE_DELIVERED: &str = concat!(
     "WITH ",
     locked_events!(),
-    " DELETE FROM leasehold.outbox_events AS e USING locked AS l WHERE ",
+    " DELETE FROM leasehold.outbox_events AS e WHERE ",
     event_under_the_fence!(),
     " RETURNING e.id"
 );
@@ -159,7 +159,7 @@ const FAIL_EVENTS: &str = concat!(
         run_at = coalesce(pg_catalog.clock_timestamp() + given.delay_ms * INTERVAL '1 millisecond', e.run_at),
         dead_at = CASE WHEN given.delay_ms IS NULL THEN pg_catalog.clock_timestamp() END,
         error = given.error, suspect = false, lease_until = NULL
-        FROM locked AS l JOIN unnest($1, $4, $5) AS given (id, delay_ms, error) ON given.id = l.id WHERE ",
+        FROM unnest($1, $4, $5) AS given (id, delay_ms, error) WHERE given.id = e.id AND ",
     event_under_the_fence!(),
     " RETURNING e.id"
 );
@@ -169,7 +169,7 @@ const RELEASE_EVENTS: &str = concat!(
     locked_events!(),
     " UPDATE leasehold.outbox_events AS e
         SET state = 'ready', attempt = greatest(e.attempt - 1, 0), lease_until = NULL
-        FROM locked AS l WHERE ",
+        WHERE ",
     event_under_the_fence!(),
     " RETURNING e.id"
 );

@@ -53,7 +53,9 @@ macro_rules! claim_selected {
             lease_until = pg_catalog.clock_timestamp() + j.lease_ms * INTERVAL '1 millisecond'
         WHERE j.id = ANY (ARRAY(SELECT id FROM picked)) AND j.state = 'ready'
         RETURNING j.id, j.queue, j.kind, j.version, j.payload::pg_catalog.text AS payload, j.attempt, j.max_attempts,
-            j.generation, j.lease_ms, j.idempotency_key, j.limit_key, j.batch_id, j.awaited,
+            j.generation, j.lease_ms, j.idempotency_key, j.limit_key, j.batch_id, j.awaited, j.priority, ",
+            micros!("j.run_at"),
+            " AS run_at,
             pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp() - j.run_at) * 1000)::bigint AS waited_ms,
             pg_catalog.ceil(extract(epoch FROM j.expires_at - pg_catalog.clock_timestamp()) * 1000)::bigint AS expires_in_ms,
             pg_catalog.set_config('synchronous_commit', CASE pg_catalog.current_setting('synchronous_commit')
@@ -72,6 +74,7 @@ macro_rules! claim_selected {
         coalesce(c.max_attempts, 0) AS max_attempts, coalesce(c.generation, j.generation, 0) AS generation,
         coalesce(c.lease_ms, 0) AS lease_ms, coalesce(c.idempotency_key, '') AS idempotency_key,
         coalesce(c.limit_key, j.limit_key) AS limit_key, c.batch_id, coalesce(c.awaited, false) AS awaited,
+        coalesce(c.priority, 0)::pg_catalog.int2 AS priority, coalesce(c.run_at, 0) AS run_at,
         coalesce(c.waited_ms, 0) AS waited_ms, c.expires_in_ms
     FROM asked LEFT JOIN claimed AS c ON c.id = asked.id
     LEFT JOIN LATERAL (

@@ -13,7 +13,7 @@ pub(super) const FINISH: &str = concat!(
     locked!("FOR NO KEY UPDATE"),
     ",
     ended AS (
-        DELETE FROM leasehold.jobs AS j USING locked AS l WHERE ",
+        DELETE FROM leasehold.jobs AS j WHERE ",
     under_the_fence!(),
     " RETURNING j.*
     ),
@@ -70,7 +70,7 @@ const RELEASE: &str = concat!(
     )
     UPDATE leasehold.jobs AS j SET state = 'ready', attempt = greatest(j.attempt - 1, 0), lease_until = NULL, worker = NULL,
         begun = false
-        FROM locked AS l WHERE ",
+        WHERE ",
     under_the_fence!(),
     " RETURNING j.id"
 );

@@ -1,5 +1,12 @@
 //! Parts of statements that several of them share. Macros, because statement texts are constants.
 
+/// A time in microseconds since 2000, as Diesel binds it.
+macro_rules! micros {
+    ($time:literal) => {
+        concat!("(extract(epoch FROM ", $time, ") * 1000000)::bigint - 946684800000000")
+    };
+}
+
 /// Rows locked in id order, each under its own fence (`$1`, `$2`, `$3`: ids, generations, tokens). The write that follows
 /// names the fence again, from here: what a lock protects is the row as it was after the wait.
 macro_rules! locked {
@@ -21,11 +28,12 @@ macro_rules! locked {
     };
 }
 
-/// The fence of a write whose rows are in `locked` (as `l`).
+/// The fence of a write whose rows are in `locked`. A join would be planned as a nested loop over the rows that the
+/// planner expects, a handful, and cost the square of those that come; `IS TRUE` keeps it a look-up in a hash table.
 macro_rules! under_the_fence {
     () => {
-        "j.id = ANY (ARRAY(SELECT id FROM locked))
-         AND j.id = l.id AND j.generation = l.generation AND j.lease_token = l.lease_token AND j.state = 'running'"
+        "j.id = ANY (ARRAY(SELECT id FROM locked)) AND j.state = 'running'
+         AND ((j.id, j.generation, j.lease_token) IN (SELECT id, generation, lease_token FROM locked)) IS TRUE"
     };
 }
 
@@ -166,7 +174,7 @@ macro_rules! locked_events {
 /// As [`under_the_fence`], of the outbox's events.
 macro_rules! event_under_the_fence {
     () => {
-        "e.id = ANY (ARRAY(SELECT id FROM locked))
-         AND e.id = l.id AND e.generation = l.generation AND e.lease_token = l.lease_token AND e.state = 'running'"
+        "e.id = ANY (ARRAY(SELECT id FROM locked)) AND e.state = 'running'
+         AND ((e.id, e.generation, e.lease_token) IN (SELECT id, generation, lease_token FROM locked)) IS TRUE"
     };
 }

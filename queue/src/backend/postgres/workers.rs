@@ -33,7 +33,7 @@ const DEPTHS: &str = "
             SELECT j.run_at FROM leasehold.jobs AS j
             WHERE j.queue = served.queue AND j.kind = served.kind AND j.version = served.version
               AND j.state = 'ready' AND NOT j.scheduled AND j.blocked_by IS NULL
-            ORDER BY j.priority DESC, j.run_at, j.id LIMIT $4
+            ORDER BY -j.priority::pg_catalog.int4, j.run_at, j.id LIMIT $4
         ) AS one
     ) AS waiting
     GROUP BY served.queue

@@ -2,7 +2,7 @@
 
 use diesel::QueryableByName;
 use diesel::result::QueryResult;
-use diesel::sql_types::{BigInt, Bool, Integer, Nullable, Text};
+use diesel::sql_types::{BigInt, Bool, Integer, Nullable, SmallInt, Text};
 use uuid::Uuid;
 
 use super::CountedKind;
@@ -24,6 +24,28 @@ pub struct ClaimRequest<'a> {
     pub counted: &'a [CountedKind],
     /// Whether to take the oldest whatever their priority.
     pub oldest: bool,
+    /// For each of `serves`, the place behind which to look; from the front where there is none. What takes the oldest
+    /// looks from the front.
+    pub behind: &'a [Place],
+}
+
+/// A job's place in the order in which jobs of one (queue, kind, version) are claimed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The highest priority has the lowest.
+    pub rank: i32,
+    /// In the units of the database.
+    pub run_at: i64,
+    pub id: i64,
+}
+
+impl Place {
+    /// Before every job.
+    pub const FRONT: Self = Self {
+        rank: i32::MIN,
+        run_at: i64::MIN,
+        id: i64::MIN,
+    };
 }
 
 /// One (queue, kind, version) that a program serves.
@@ -57,6 +79,11 @@ pub struct ClaimedRow {
     pub lease_ms: i64,
     #[diesel(sql_type = Text)]
     pub idempotency_key: String,
+    #[diesel(sql_type = SmallInt)]
+    pub priority: i16,
+    /// In the units of the database: microseconds since 2000 on PostgreSQL, milliseconds since 1970 on SQLite.
+    #[diesel(sql_type = BigInt)]
+    pub run_at: i64,
     /// Milliseconds from its run time to the claim.
     #[diesel(sql_type = BigInt)]
     pub waited_ms: i64,
@@ -70,6 +97,16 @@ pub struct ClaimedRow {
     /// Whether other jobs may wait for its end.
     #[diesel(sql_type = Bool)]
     pub awaited: bool,
+}
+
+impl ClaimedRow {
+    pub(crate) fn place(&self) -> Place {
+        Place {
+            rank: -i32::from(self.priority),
+            run_at: self.run_at,
+            id: self.id,
+        }
+    }
 }
 
 /// What waits in the queues that a program serves: a plain count, for the cold path only.
@@ -96,6 +133,9 @@ pub struct Waiting {
 }
 
 pub trait ClaimStatements {
+    /// Whether what was claimed leaves entries behind in the claim's index, which a claim from the front steps over.
+    const LEAVES_DEAD_ENTRIES: bool;
+
     /// Makes scheduled rows that have come due claimable, `limit` at the most; returns how many.
     fn promote(&mut self, schema: &Schema, serves: &[Served], limit: i64) -> QueryResult<usize>;
 

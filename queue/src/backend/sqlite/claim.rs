@@ -57,7 +57,7 @@ macro_rules! claim {
             " LIMIT $2
     ) AND state = 'ready'
     RETURNING id, queue, kind, version, payload, attempt, max_attempts, generation, lease_ms, idempotency_key,
-        limit_key, batch_id, awaited, $6 - run_at AS waited_ms, expires_at - $6 AS expires_in_ms
+        limit_key, batch_id, awaited, priority, run_at, $6 - run_at AS waited_ms, expires_at - $6 AS expires_in_ms
 "
         )
     };
@@ -117,7 +117,7 @@ const CLAIM_OLDEST: &str = claim!(
 
 const FIND_CLAIMED: &str = "
     SELECT id, queue, kind, version, payload, attempt, max_attempts, generation, lease_ms, idempotency_key,
-        limit_key, batch_id, awaited, $2 - run_at AS waited_ms, expires_at - $2 AS expires_in_ms
+        limit_key, batch_id, awaited, priority, run_at, $2 - run_at AS waited_ms, expires_at - $2 AS expires_in_ms
     FROM leasehold_jobs INDEXED BY leasehold_jobs_held
     WHERE worker IS NOT NULL AND state = 'running' AND lease_token = $1
 ";
@@ -160,6 +160,8 @@ const WAITING: &str = concat!(
 );
 
 impl ClaimStatements for SqliteConnection {
+    const LEAVES_DEAD_ENTRIES: bool = false;
+
     fn promote(&mut self, schema: &Schema, serves: &[Served], limit: i64) -> QueryResult<usize> {
         let serves = served_json(serves)?;
         write(self, |conn, now| {

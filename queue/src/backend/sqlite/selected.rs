@@ -46,7 +46,7 @@ const CLAIM_IDS: &str = concat!(
     hindrance!(),
     " = 'free'
     RETURNING id, queue, kind, version, payload, attempt, max_attempts, generation, lease_ms, idempotency_key,
-        limit_key, batch_id, awaited, $3 - run_at AS waited_ms, expires_at - $3 AS expires_in_ms
+        limit_key, batch_id, awaited, priority, run_at, $3 - run_at AS waited_ms, expires_at - $3 AS expires_in_ms
 "
 );
 

@@ -105,7 +105,7 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
 fn answer<C: Backend, A: Send + Sync + 'static>(shared: &Arc<Shared<C, A>>, found: Found) -> Answer<C> {
     match found.row.found {
         SelectedAs::Claimed(row) => {
-            let job = shared.hold(*row, found.lease_token, found.sent);
+            let job = shared.hold(*row, found.lease_token, found.sent, true);
             shared.choosing.keep(&job.held);
             Answer::Claimed(ClaimedJob::new(Arc::clone(shared), job))
         }

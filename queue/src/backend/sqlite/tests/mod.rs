@@ -102,9 +102,12 @@ fn claim(conn: &mut SqliteConnection, limit: i64) -> Vec<Held> {
         begun: true,
         counted: &[],
         oldest: false,
+        behind: &[],
     };
     let rows = conn.claim(&Schema::default(), &request).unwrap();
-    rows.iter().map(|row| Held::new(row, lease_token, None, sent)).collect()
+    rows.iter()
+        .map(|row| Held::new(row, lease_token, None, sent, true))
+        .collect()
 }
 
 fn enqueue_and_claim(conn: &mut SqliteConnection) -> Held {
