@@ -31,6 +31,10 @@ pub mod statements;
 
 pub mod latency;
 
+pub mod growth;
+
+pub mod heartbeat;
+
 pub mod throughput;
 
 pub mod cost;

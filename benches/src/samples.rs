@@ -12,11 +12,6 @@ impl Samples {
         self.0.push(time);
     }
 
-    /// Those of another measurement, too.
-    pub fn append(&mut self, mut other: Self) {
-        self.0.append(&mut other.0);
-    }
-
     /// How many.
     #[must_use]
     pub fn len(&self) -> usize {

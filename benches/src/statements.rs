@@ -66,6 +66,15 @@ pub fn record() -> diesel::QueryResult<()> {
     set_default_instrumentation(|| Some(Box::new(Recorder::default())))
 }
 
+/// Connections that are opened from now on are left alone.
+///
+/// # Errors
+///
+/// As [`record`].
+pub fn record_no_more() -> diesel::QueryResult<()> {
+    set_default_instrumentation(|| None)
+}
+
 /// What ran since the last call, in the order in which it ended.
 pub fn take() -> Vec<Ran> {
     std::mem::take(&mut *RAN.lock().unwrap_or_else(PoisonError::into_inner))

@@ -1,0 +1,44 @@
+//! The same heartbeats by bare statements.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use leasehold::__private::Fence;
+
+use super::CHUNK;
+use super::jobs::plain;
+use crate::raw::shapes::Claimer;
+use crate::raw::{Client, Purpose};
+use crate::samples::Samples;
+use crate::{Answer, Bench};
+
+/// Between two heartbeats.
+const PAUSE: Duration = Duration::from_millis(300);
+
+/// Holds so many leases, and renews all of them again and again; how long that took each time.
+pub(super) fn run<C: Bench>(url: &str, leases: usize, time: Duration) -> Answer<Samples> {
+    let mut client = C::Raw::open(url, Purpose::Control)?;
+    let like = plain()?;
+    client.insert(&vec![like.clone(); leases])?;
+    let mut claimer = Claimer::new(&like, CHUNK);
+    let mut held: Vec<Fence> = Vec::new();
+    while held.len() < leases {
+        held.extend(claimer.claim(&mut client)?);
+    }
+    // As the library does it.
+    held.sort_unstable();
+    let (mut times, began) = (Samples::default(), Instant::now());
+    while times.is_empty() || began.elapsed() < time {
+        thread::sleep(PAUSE);
+        let beat = Instant::now();
+        for chunk in held.chunks(CHUNK) {
+            let renewed = client.heartbeat(chunk)?;
+            if renewed != chunk.len() {
+                return Err(format!("{renewed} of {} leases were renewed", chunk.len()).into());
+            }
+        }
+        times.add(beat.elapsed());
+    }
+    client.finish(&held)?;
+    Ok(times)
+}
