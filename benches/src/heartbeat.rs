@@ -132,10 +132,10 @@ impl Kept<'_> {
         for how in [How::Finish, How::Commit, How::FinishOfKept, How::CommitOfKept] {
             let (during, outside) = split(&seen.completions, how, &beats);
             for (when, times) in [("during a heartbeat", &during), ("at other times", &outside)] {
-                if times.is_empty() {
+                if times.is_empty() || self.leases == 1 {
                     continue;
                 }
-                for (share, of) in [(0.5, "p50"), (0.99, "p99"), (1.0, "max")] {
+                for (share, of) in [(0.5, "p50"), (0.99, "p99")] {
                     let what = format!("{} {when}, {of}", name(how));
                     self.add::<C>(&what, OURS, "ms", times.ms(share));
                 }

@@ -37,7 +37,7 @@ impl Burden {
     /// What makes it so on PostgreSQL; SQLite has no vacuum that could come late, and there a reader keeps the log.
     fn statements(self, backend: &str) -> Option<&'static str> {
         match (self, backend) {
-            (Self::Nothing, _) => Some(""),
+            (Self::Nothing, _) => Some("SELECT 1"),
             (Self::OldTransaction, "postgres") => {
                 Some("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT pg_catalog.count(*) FROM leasehold.pauses")
             }

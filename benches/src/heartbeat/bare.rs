@@ -6,17 +6,18 @@ use std::time::{Duration, Instant};
 use leasehold::__private::Fence;
 
 use super::CHUNK;
-use super::jobs::plain;
+use super::jobs::{Writer, plain};
+use super::keep::Beside;
+use crate::Answer;
 use crate::raw::shapes::Claimer;
 use crate::raw::{Client, Purpose};
 use crate::samples::Samples;
-use crate::{Answer, Bench};
 
 /// Between two heartbeats.
 const PAUSE: Duration = Duration::from_millis(300);
 
 /// Holds so many leases, and renews all of them again and again; how long that took each time.
-pub(super) fn run<C: Bench>(url: &str, leases: usize, time: Duration) -> Answer<Samples> {
+pub(super) fn run<C: Writer>(url: &str, leases: usize, time: Duration) -> Answer<Samples> {
     let mut client = C::Raw::open(url, Purpose::Control)?;
     let like = plain()?;
     client.insert(&vec![like.clone(); leases])?;
@@ -27,6 +28,8 @@ pub(super) fn run<C: Bench>(url: &str, leases: usize, time: Duration) -> Answer<
     }
     // As the library does it.
     held.sort_unstable();
+    // The library's worker, whose jobs complete as beside its own heartbeats.
+    let _beside = Beside::<C>::start(url)?;
     let (mut times, began) = (Samples::default(), Instant::now());
     while times.is_empty() || began.elapsed() < time {
         thread::sleep(PAUSE);

@@ -1,7 +1,8 @@
 //! A process that holds many leases, and completes some of them and others meanwhile.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use leasehold::selected::{Answer as Chosen, ClaimedJob, Selection, Settled};
@@ -24,31 +25,60 @@ pub(super) struct Seen {
     pub(super) cpu: f64,
 }
 
+/// Jobs that complete, two at a time, while something else goes on.
+pub(super) struct Beside<C: Writer> {
+    running: Option<Running<C, ()>>,
+    stop: Arc<AtomicBool>,
+    feeder: Option<JoinHandle<Answer>>,
+}
+
+impl<C: Writer> Beside<C> {
+    pub(super) fn start(url: &str) -> Answer<Self> {
+        let running = Worker::<C, ()>::new(url, ())
+            .threads(4)
+            .queues(["default"])
+            .register::<Kept>()
+            .register::<Quick>()
+            .register::<Writes>()
+            .hooks(Notice)
+            .start()?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let (url, stopped) = (url.to_owned(), Arc::clone(&stop));
+        Ok(Self {
+            running: Some(running),
+            stop,
+            feeder: Some(thread::spawn(move || feed::<C>(&url, &stopped))),
+        })
+    }
+}
+
+impl<C: Writer> Drop for Beside<C> {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(feeder) = self.feeder.take()
+            && let Ok(Err(error)) = feeder.join()
+        {
+            log::error!("nothing was enqueued any more: {error}");
+        }
+        if let Some(running) = self.running.take() {
+            running.shutdown(Duration::from_secs(10));
+        }
+    }
+}
+
 /// Holds `leases` jobs for so long.
 pub(super) fn run<C: Writer>(url: &str, leases: usize, lease: Duration, time: Duration) -> Answer<Seen> {
-    let running = Worker::<C, ()>::new(url, ())
-        .threads(4)
-        .queues(["default"])
-        .register::<Kept>()
-        .register::<Quick>()
-        .register::<Writes>()
-        .hooks(Notice)
-        .start()?;
-    let mut held = hold(url, &running, leases, lease)?;
+    let beside = Beside::<C>::start(url)?;
+    let running = beside.running.as_ref().ok_or("no worker runs")?;
+    let mut held = hold(url, running, leases, lease)?;
     statements::take();
     take_completions();
     let (began, cpu_before) = (Instant::now(), cpu_time());
-    let stop = AtomicBool::new(false);
-    thread::scope(|scope| -> Answer {
-        let feeder = scope.spawn(|| feed::<C>(url, &stop));
-        while began.elapsed() < time && held.len() > leases / 2 {
-            thread::sleep(PACE);
-            complete_kept(&mut held);
-        }
-        thread::sleep(time.saturating_sub(began.elapsed()));
-        stop.store(true, Ordering::Relaxed);
-        feeder.join().map_err(|_| "the feeder panicked")?
-    })?;
+    while began.elapsed() < time && held.len() > leases / 2 {
+        thread::sleep(PACE);
+        complete_kept(&mut held);
+    }
+    thread::sleep(time.saturating_sub(began.elapsed()));
     let cpu = (cpu_time() - cpu_before).as_secs_f64() / began.elapsed().as_secs_f64();
     let seen = Seen {
         statements: statements::take(),
@@ -56,7 +86,7 @@ pub(super) fn run<C: Writer>(url: &str, leases: usize, lease: Duration, time: Du
         cpu,
     };
     // First the worker, which gives back in one statement what nobody has begun; dropped ones go one by one.
-    running.shutdown(Duration::from_secs(10));
+    drop(beside);
     drop(held);
     Ok(seen)
 }
