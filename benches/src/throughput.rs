@@ -18,9 +18,9 @@ pub mod what {
     /// Handlers that do nothing.
     pub const FINISH: &str = "finish";
     /// The same without any batching.
-    pub const UNBATCHED: &str = "finish, unbatched";
+    pub const UNBATCHED: &str = "finish unbatched";
     /// Handlers that insert a row.
-    pub const COMMIT: &str = "commit, one insert";
+    pub const COMMIT: &str = "commit with one insert";
 }
 
 /// How many jobs the reference claims while others commit.
@@ -28,6 +28,7 @@ const CLAIMED_BESIDE: usize = 50;
 
 /// What a measurement goes through, by the extent that was asked for.
 struct Choices {
+    enqueuing: &'static [usize],
     threads: &'static [usize],
     processes: &'static [usize],
     batches: &'static [usize],
@@ -38,6 +39,7 @@ struct Choices {
 fn choices(extent: Extent) -> Choices {
     match extent {
         Extent::Brief => Choices {
+            enqueuing: &[2],
             threads: &[2],
             processes: &[2],
             batches: &[10],
@@ -45,6 +47,7 @@ fn choices(extent: Extent) -> Choices {
             unbatched: &[2],
         },
         Extent::Bars => Choices {
+            enqueuing: &[1, 8],
             threads: &[8],
             processes: &[],
             batches: &[50],
@@ -52,6 +55,7 @@ fn choices(extent: Extent) -> Choices {
             unbatched: &[4, 8],
         },
         Extent::Full => Choices {
+            enqueuing: &[1, 8],
             threads: &[1, 2, 4, 8, 16],
             processes: &[2, 4],
             batches: &[10, 50, 200],
@@ -86,7 +90,11 @@ fn measure_on<C: Bench>(options: &Options, place: &Place, report: &mut Report) -
         cases: Vec::new(),
         backend: std::marker::PhantomData,
     };
-    let cases = cases.enqueue().finish(&choices).unbatched(&choices).commit(&choices);
+    let cases = cases
+        .enqueue(&choices)
+        .finish(&choices)
+        .unbatched(&choices)
+        .commit(&choices);
     run(report, options, &cases.cases)
 }
 
@@ -157,8 +165,8 @@ impl<'c, C: Bench> Cases<'c, C> {
         });
     }
 
-    fn enqueue(mut self) -> Self {
-        for threads in [1, 8] {
+    fn enqueue(mut self, choices: &Choices) -> Self {
+        for &threads in choices.enqueuing {
             let setting = Setting::new().with("threads", threads);
             self.add(
                 what::ENQUEUE,
@@ -202,7 +210,7 @@ impl<'c, C: Bench> Cases<'c, C> {
     fn commit(mut self, choices: &Choices) -> Self {
         self.adaptive(what::COMMIT, Kind::Commit, choices);
         let place = self.place;
-        let connections = if C::ONE_WRITER { &[8] } else { choices.threads };
+        let connections = if C::ONE_WRITER { &[1] } else { choices.threads };
         for &connections in connections {
             let setting = Setting::new().with("threads", connections);
             self.add(what::COMMIT, RAW, setting, move |jobs| {
@@ -265,7 +273,7 @@ fn work<C: Bench>(
             return Err(format!("{} of {jobs} jobs were completed", span.jobs).into());
         }
         let mut measured = Measured::new(jobs, span.took());
-        if batch == Batch::Adaptive {
+        if batch != Batch::Unbatched {
             let name = match kind {
                 Kind::Finish => "finish: jobs per claim",
                 Kind::Commit => "commit: jobs per claim",

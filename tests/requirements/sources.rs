@@ -138,7 +138,10 @@ fn own_part(write: &str) -> String {
 
 /// What of the fence a condition does not name. Jobs are `j` in the statements, events `e`.
 pub(crate) fn missing(condition: &str) -> Vec<&'static str> {
-    let bare = format!(" {condition}").replace("j.", "").replace(" e.", " ");
+    let bare = format!(" {condition}")
+        .replace("j.", "")
+        .replace(" e.", " ")
+        .replace("(e.", "(");
     let tuple = bare.contains("(id, generation, lease_token) IN");
     let names = |column: &str| tuple || format!(" {bare}").contains(&format!(" {column} = "));
     let mut missing: Vec<_> = ["id", "generation", "lease_token"]

@@ -121,6 +121,7 @@ fn run<C: Backend>(
     let (story, hears) = Story::new(url.clone(), how, meanwhile);
     let running = Worker::<C, _>::new(url, story)
         .threads(1)
+        .fixed_batch(0)
         .register::<Told>()
         .start()
         .unwrap();

@@ -1,6 +1,7 @@
 //! The library's standing of a lease.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 pub(crate) use leasehold::__private::Fence;
 use uuid::Uuid;
@@ -30,5 +31,9 @@ impl Held {
             },
             queue: "mail".to_owned(),
         })
+    }
+
+    pub(crate) fn beat_due_in(&self, _: Instant) -> Duration {
+        Duration::from_secs(1)
     }
 }

@@ -1,5 +1,7 @@
 //! Leases come and go while the worker stops.
 
+use std::time::{Duration, Instant};
+
 use loom::sync::Arc;
 use loom::thread;
 
@@ -43,5 +45,21 @@ fn a_heartbeat_that_looks_after_a_poke_sees_the_lease() {
             claimer.join().unwrap();
             assert!(leases.poked().try_recv().is_ok());
         }
+    });
+}
+
+#[test]
+fn a_new_lease_is_seen_by_the_heartbeat_or_wakes_it() {
+    in_every_order("a_new_lease_is_seen_by_the_heartbeat_or_wakes_it", || {
+        let leases = Arc::new(Leases::new());
+        let claimer = {
+            let leases = leases.clone();
+            thread::spawn(move || leases.add(&Held::of(1)))
+        };
+        leases.looks_at(None);
+        let seen = leases.all().len() == 1;
+        leases.looks_at(Instant::now().checked_add(Duration::from_secs(60)));
+        claimer.join().unwrap();
+        assert!(seen || leases.poked().try_recv().is_ok());
     });
 }

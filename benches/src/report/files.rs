@@ -9,17 +9,18 @@ use comfy_table::{CellAlignment, Table, presets};
 use super::{OURS, RAW, Report, Row, Setting, plot};
 use crate::Answer;
 
-/// Where reports go: `target/bench`.
+/// Where reports go, `target/bench` unless the environment says otherwise.
 ///
 /// # Errors
 ///
 /// When it cannot be made.
 pub fn directory() -> Answer<PathBuf> {
-    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../target")),
-        PathBuf::from,
-    );
-    let directory = target.join("bench");
+    let named = env::var_os("LEASEHOLD_BENCH_DIRECTORY").map(PathBuf::from);
+    let built = || match env::var_os("CARGO_TARGET_DIR") {
+        Some(target) => PathBuf::from(target),
+        None => PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../target")),
+    };
+    let directory = named.unwrap_or_else(|| built().join("bench"));
     fs::create_dir_all(&directory)?;
     Ok(directory)
 }
@@ -92,6 +93,7 @@ impl Report {
                 ..
             } = row;
             let values: Vec<String> = row.values.iter().map(f64::to_string).collect();
+            let (what, system) = (field(what), field(system));
             let (median, values) = (row.median(), values.join(" "));
             writeln!(
                 text,
@@ -111,6 +113,14 @@ impl Report {
             writeln!(text, "| {} |", self.cells(row).join(" | "))?;
         }
         Ok(text)
+    }
+}
+
+/// As a field of a CSV file.
+fn field(text: &str) -> String {
+    match text.contains([',', '"']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.to_owned(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Stopping: what has not begun is released, and what does not end in time is abandoned: its late commit is refused.
+//! Stopping: no further job begins, and what does not end in time is abandoned: its late commit is refused.
 
 #![expect(clippy::print_stdout, reason = "the example's output")]
 
@@ -6,23 +6,22 @@ use std::error::Error;
 use std::thread;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use crossbeam_channel::{Sender, unbounded};
 use diesel::SqliteConnection;
-use leasehold::{Handler, Hooks, Job, JobInfo, LeaseGuard, Outcome, Schema, Worker, inspect};
+use leasehold::{Handler, Job, LeaseGuard, Outcome, Schema, Worker, inspect};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize, Job)]
 #[job(kind = "task")]
 enum Task {
-    /// Ends once the stop has begun.
+    /// Ends while the worker stops.
     Short,
-    /// Ends long after it.
+    /// Ends long after that.
     Long,
 }
 
 struct App {
     begun: Sender<()>,
-    stopping: Receiver<()>,
     late: Sender<String>,
 }
 
@@ -30,7 +29,7 @@ impl Handler<SqliteConnection, App> for Task {
     fn run<'j>(self, lease: LeaseGuard<'j, SqliteConnection>, app: &App) -> Outcome<'j> {
         let _ = app.begun.send(());
         let Task::Long = self else {
-            let _ = app.stopping.recv();
+            thread::sleep(Duration::from_millis(500));
             return lease.commit(|_tx| Ok(()));
         };
         // A handler that looks stops early; this one only looks to be as late as it gets.
@@ -45,28 +44,17 @@ impl Handler<SqliteConnection, App> for Task {
     }
 }
 
-/// What has not begun is given back first: then the stop is under way.
-struct OnRelease(Sender<()>);
-
-impl Hooks for OnRelease {
-    fn released(&self, _: &JobInfo<'_>) {
-        let _ = self.0.try_send(());
-    }
-}
-
 fn main() -> Result<(), Box<dyn Error>> {
     let (_folder, url, mut conn) = leasehold_examples::temporary_database()?;
     for task in [Task::Short, Task::Long, Task::Short, Task::Short] {
         task.enqueue(&mut conn)?;
     }
-    let ((begun, begins), (stop, stopping), (late, lates)) = (unbounded(), bounded(1), unbounded());
-    let worker = Worker::<SqliteConnection, _>::new(url, App { begun, stopping, late })
+    let ((begun, begins), (late, lates)) = (unbounded(), unbounded());
+    let worker = Worker::<SqliteConnection, _>::new(url, App { begun, late })
         .threads(2)
-        .fixed_batch(4)
-        .hooks(OnRelease(stop))
         .register::<Task>()
         .start()?;
-    // Two run; the others are claimed ahead.
+    // Two run; the others wait.
     begins.iter().take(2).for_each(drop);
 
     let report = worker.shutdown(Duration::from_secs(1));
