@@ -24,11 +24,11 @@ const THREADS: usize = 8;
 /// What is measured beside rows that lie there, as the report calls it.
 pub mod what {
     /// Of jobs that do nothing.
-    pub const RATE: &str = "finish, beside what lies there";
+    pub const RATE: &str = "finish beside what lies there";
     /// How long the worker's claims take.
-    pub const CLAIM_P50: &str = "claim, p50";
+    pub const CLAIM_P50: &str = "claim p50";
     /// The same for the slowest of a hundred.
-    pub const CLAIM_P99: &str = "claim, p99";
+    pub const CLAIM_P99: &str = "claim p99";
     /// How many jobs a claim takes.
     pub const BATCH: &str = "jobs in a claim";
 }
@@ -60,7 +60,7 @@ impl Lengths {
 
     fn of(&self, options: &Options) -> Chosen {
         let (largest, minutes, raw_minutes) = match options.extent {
-            Extent::Brief => (10_000, options.seconds / 60.0, options.seconds / 60.0),
+            Extent::Brief => (2_000, options.seconds / 60.0, options.seconds / 60.0),
             Extent::Bars => (1_000_000, 2.0, 0.0),
             Extent::Full => (10_000_000, 10.0, 3.0),
         };
@@ -164,8 +164,8 @@ pub fn bars(report: &Report) -> Vec<Bar> {
     .collect();
     for burden in [Burden::OldTransaction, Burden::NoAutovacuum] {
         let name = burden.name();
-        let rate = over_time(burden, "jobs/s at the end, of the start");
-        let claim = over_time(burden, "claim p99 at the end, of the start");
+        let rate = over_time(burden, "jobs/s at the end of the start");
+        let claim = over_time(burden, "claim p99 at the end of the start");
         bars.push(Bar::at_least(format!("{name}: jobs/s, of the start"), 0.8, rate));
         bars.push(Bar::at_most(format!("{name}: claim p99, of the start"), 3.0, claim));
     }
@@ -203,6 +203,10 @@ impl Growth<'_> {
     }
 
     fn record<C: Bench>(&mut self, what: &str, system: &str, setting: &Setting, unit: &'static str, value: f64) {
+        // Nothing was done in a time that was too short.
+        if !value.is_finite() {
+            return;
+        }
         let row = Row {
             bench: BENCH,
             what: what.to_owned(),

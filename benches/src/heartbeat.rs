@@ -21,14 +21,14 @@ const CHUNK: usize = 500;
 /// What is measured, as the report calls it.
 pub mod what {
     /// From the first chunk's begin to the last one's end: the middle and the longest.
-    pub const ALL: [&str; 2] = ["all leases renewed, p50", "all leases renewed, max"];
+    pub const ALL: [&str; 2] = ["all leases renewed p50", "all leases renewed max"];
     /// Leases in a statement, at the most.
     pub const CHUNK: &str = "leases in a chunk";
     /// The slowest of a hundred completions during heartbeats, less the same at other times; of the sort for which it is
     /// the most.
-    pub const WAIT: &str = "completions wait for a heartbeat, p99";
+    pub const WAIT: &str = "completions wait for a heartbeat p99";
     /// Of the whole process.
-    pub const CPU: &str = "processor time, with its completions";
+    pub const CPU: &str = "processor time with its completions";
 }
 
 /// What a completion is called.
@@ -47,6 +47,9 @@ fn name(how: How) -> &'static str {
 ///
 /// A database's.
 pub fn measure(options: &Options, place: &Place, report: &mut Report) -> Answer {
+    if options.only.as_ref().is_some_and(|only| !BENCH.contains(only.as_str())) {
+        return Ok(());
+    }
     statements::record()?;
     #[cfg(feature = "postgres")]
     if options.wants("postgres") {
@@ -98,10 +101,11 @@ fn measure_on<C: Writer>(options: &Options, place: &Place, report: &mut Report) 
     Database::<C>::new(place)?.conn.describe(report)?;
     let brief = options.extent == Extent::Brief;
     let (leases, lease, stretch) = match brief {
-        true => (1000, Duration::from_secs(3), 3.0),
+        true => (1000, Duration::from_millis(1500), 3.0),
         false => (10_000, Duration::from_secs(6), 10.0),
     };
-    let time = Duration::from_secs_f64(options.seconds * stretch);
+    // Long enough for a heartbeat.
+    let time = Duration::from_secs_f64(options.seconds * stretch).max(lease);
     for _ in 0..options.runs {
         // One alone, for what everything costs without them.
         for leases in [1, leases] {
@@ -136,7 +140,7 @@ impl Kept<'_> {
                     continue;
                 }
                 for (share, of) in [(0.5, "p50"), (0.99, "p99")] {
-                    let what = format!("{} {when}, {of}", name(how));
+                    let what = format!("{} {when} {of}", name(how));
                     self.add::<C>(&what, OURS, "ms", times.ms(share));
                 }
             }

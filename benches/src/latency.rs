@@ -1,5 +1,7 @@
-//! How long a job that is enqueued waits for its handler to begin, with nothing else to do and under half load, for one
-//! process and for many; and what a worker costs that has nothing to do. Ours and the reference take turns.
+//! How long a job that is enqueued waits for its handler to begin.
+//!
+//! With nothing else to do and under half load, for one process and for many; and what a worker costs that has nothing to
+//! do. Ours and the reference take turns.
 
 mod path;
 mod serve;
@@ -26,18 +28,18 @@ const WORK: Duration = Duration::from_millis(10);
 /// What is measured, as the report calls it: the middle, the slowest of a hundred, and the slowest.
 pub mod what {
     /// With nothing else to do.
-    pub const IDLE: [&str; 3] = ["idle pick-up, p50", "idle pick-up, p99", "idle pick-up, max"];
+    pub const IDLE: [&str; 3] = ["idle pick-up p50", "idle pick-up p99", "idle pick-up max"];
     /// The same where enqueues and handlers are in one process.
     pub const HERE: [&str; 3] = [
-        "pick-up inside a process, p50",
-        "pick-up inside a process, p99",
-        "pick-up inside a process, max",
+        "pick-up inside a process p50",
+        "pick-up inside a process p99",
+        "pick-up inside a process max",
     ];
     /// While half of the handlers work.
     pub const HALF: [&str; 3] = [
-        "pick-up under half load, p50",
-        "pick-up under half load, p99",
-        "pick-up under half load, max",
+        "pick-up under half load p50",
+        "pick-up under half load p99",
+        "pick-up under half load max",
     ];
     /// Of worker processes without work.
     pub const CPU: &str = "idle processor time";
@@ -156,7 +158,8 @@ impl<C: Bench> Latency<'_, C> {
     fn half_load(&mut self, processes: usize) -> Answer {
         let at = At::Processes(processes);
         let setting = Setting::new().with("processes", processes).with("threads", THREADS);
-        self.compare(what::HALF, &setting, at, THREADS, WORK, Side::half_load)
+        let time = Duration::from_secs_f64(self.options.seconds);
+        self.compare(what::HALF, &setting, at, THREADS, WORK, |side| side.half_load(time))
     }
 
     /// As many runs as asked for, in which the two sides take turns. `raw_threads`: of each of its processes.
@@ -244,7 +247,7 @@ impl<C: Bench> Latency<'_, C> {
                 times.ms(0.5),
                 times.ms(0.99)
             );
-            self.record(step.name(), OURS, &Setting::new(), "ms, p50", times.ms(0.5));
+            self.record(step.name(), OURS, &Setting::new(), "ms", times.ms(0.5));
         }
         Ok(())
     }

@@ -150,10 +150,10 @@ fn summary<C: Bench>(growth: &mut Growth<'_>, burden: Burden, system: &str, seri
         .map(|(_, figures)| figures.rate())
         .fold(f64::INFINITY, f64::min);
     for (of, value) in [
-        ("jobs/s at the end, of the start", last.rate() / first.rate()),
-        ("jobs/s at worst, of the start", least / first.rate()),
+        ("jobs/s at the end of the start", last.rate() / first.rate()),
+        ("jobs/s at worst of the start", least / first.rate()),
         (
-            "claim p99 at the end, of the start",
+            "claim p99 at the end of the start",
             last.claims.ms(0.99) / first.claims.ms(0.99),
         ),
     ] {

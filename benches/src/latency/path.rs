@@ -21,10 +21,10 @@ impl Step {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Enqueue => "path 1: the enqueue",
-            Self::ToFirstStatement => "path 2: its return, to the claimer's first statement",
+            Self::ToFirstStatement => "path 2: from its return to the claimer's first statement",
             Self::BeforeTheClaim => "path 3: other statements before the claim",
             Self::Claim => "path 4: the claim",
-            Self::ToHandler => "path 5: the claim's answer, to the handler",
+            Self::ToHandler => "path 5: from the claim's answer to the handler",
         }
     }
 }

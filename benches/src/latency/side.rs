@@ -101,11 +101,11 @@ impl<C: Bench> Side<C> {
     }
 
     /// Jobs that come at random and keep half of the handlers at work.
-    pub(super) fn half_load(&mut self) -> Answer {
+    pub(super) fn half_load(&mut self, time: Duration) -> Answer {
         let mean = self.work * 2 / self.handlers;
         let began = Instant::now();
         let (mut next, mut jobs) = (began, Vec::new());
-        while began.elapsed() < SLICE {
+        while began.elapsed() < time.min(SLICE) {
             thread::sleep(next.saturating_duration_since(Instant::now()));
             jobs.push(self.enqueue()?);
             // The times between events that come at random are distributed so.
