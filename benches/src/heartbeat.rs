@@ -7,7 +7,7 @@ mod keep;
 
 use std::time::Duration;
 
-use beats::{Beat, split};
+use beats::{Beat, chunks, split};
 use jobs::{How, Writer};
 
 use crate::report::{OURS, RAW, Row};
@@ -22,6 +22,8 @@ const CHUNK: usize = 500;
 pub mod what {
     /// From the first chunk's begin to the last one's end: the middle and the longest.
     pub const ALL: [&str; 2] = ["all leases renewed p50", "all leases renewed max"];
+    /// One statement by itself.
+    pub const STATEMENT: &str = "one chunk renewed p50";
     /// Leases in a statement, at the most.
     pub const CHUNK: &str = "leases in a chunk";
     /// The slowest of a hundred completions during heartbeats, less the same at other times; of the sort for which it is
@@ -111,11 +113,12 @@ fn measure_on<C: Writer>(options: &Options, place: &Place, report: &mut Report) 
         for leases in [1, leases] {
             let database = Database::<C>::new(place)?;
             let seen = keep::run::<C>(&database.url, leases, lease, time)?;
-            Kept { report, leases }.record::<C>(&seen);
+            Kept { report, leases, lease }.record::<C>(&seen);
         }
         let database = Database::<C>::new(place)?;
-        let times = bare::run::<C>(&database.url, leases, time / 4)?;
-        let mut kept = Kept { report, leases };
+        let (times, chunks) = bare::run::<C>(&database.url, leases, time / 4)?;
+        let mut kept = Kept { report, leases, lease };
+        kept.add::<C>(what::STATEMENT, RAW, "ms", chunks.ms(0.5));
         for (what, share) in what::ALL.into_iter().zip([0.5, 1.0]) {
             kept.add::<C>(what, RAW, "ms", times.ms(share));
         }
@@ -126,12 +129,13 @@ fn measure_on<C: Writer>(options: &Options, place: &Place, report: &mut Report) 
 struct Kept<'r> {
     report: &'r mut Report,
     leases: usize,
+    lease: Duration,
 }
 
 impl Kept<'_> {
     fn record<C: Writer>(&mut self, seen: &keep::Seen) {
         self.add::<C>(what::CPU, OURS, "% of a core", seen.cpu * 100.0);
-        let beats = Beat::all(&seen.statements, self.leases.div_ceil(2 * CHUNK));
+        let beats = Beat::all(&seen.statements, self.leases.div_ceil(2 * CHUNK), self.lease);
         let mut longest_wait: Option<f64> = None;
         for how in [How::Finish, How::Commit, How::FinishOfKept, How::CommitOfKept] {
             let (during, outside) = split(&seen.completions, how, &beats);
@@ -156,7 +160,9 @@ impl Kept<'_> {
         for (what, share) in what::ALL.into_iter().zip([0.5, 1.0]) {
             self.add::<C>(what, OURS, "ms", times.ms(share));
         }
-        let chunks = beats.iter().map(|beat| beat.chunks).min().unwrap_or(1);
+        let statements = chunks(&seen.statements, &beats);
+        self.add::<C>(what::STATEMENT, OURS, "ms", statements.ms(0.5));
+        let chunks = beats.iter().map(|beat| beat.chunks).max().unwrap_or(1);
         #[expect(clippy::cast_precision_loss, reason = "a count of leases")]
         self.add::<C>(what::CHUNK, OURS, "leases", self.leases.div_ceil(chunks) as f64);
         if let Some(wait) = longest_wait {

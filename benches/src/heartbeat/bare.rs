@@ -16,8 +16,8 @@ use crate::samples::Samples;
 /// Between two heartbeats.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Holds so many leases, and renews all of them again and again; how long that took each time.
-pub(super) fn run<C: Writer>(url: &str, leases: usize, time: Duration) -> Answer<Samples> {
+/// Holds so many leases, and renews all of them again and again; how long that took each time, and each chunk of it.
+pub(super) fn run<C: Writer>(url: &str, leases: usize, time: Duration) -> Answer<(Samples, Samples)> {
     let mut client = C::Raw::open(url, Purpose::Control)?;
     let like = plain()?;
     client.insert(&vec![like.clone(); leases])?;
@@ -30,12 +30,14 @@ pub(super) fn run<C: Writer>(url: &str, leases: usize, time: Duration) -> Answer
     held.sort_unstable();
     // The library's worker, whose jobs complete as beside its own heartbeats.
     let _beside = Beside::<C>::start(url)?;
-    let (mut times, began) = (Samples::default(), Instant::now());
+    let (mut times, mut chunks, began) = (Samples::default(), Samples::default(), Instant::now());
     while times.is_empty() || began.elapsed() < time {
         thread::sleep(PAUSE);
         let beat = Instant::now();
         for chunk in held.chunks(CHUNK) {
+            let one = Instant::now();
             let renewed = client.heartbeat(chunk)?;
+            chunks.add(one.elapsed());
             if renewed != chunk.len() {
                 return Err(format!("{renewed} of {} leases were renewed", chunk.len()).into());
             }
@@ -43,5 +45,5 @@ pub(super) fn run<C: Writer>(url: &str, leases: usize, time: Duration) -> Answer
         times.add(beat.elapsed());
     }
     client.finish(&held)?;
-    Ok(times)
+    Ok((times, chunks))
 }
