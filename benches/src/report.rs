@@ -5,7 +5,7 @@ pub use facts::Facts;
 
 mod files;
 pub use files::directory;
-pub(crate) use files::print as files_print;
+pub(crate) use files::{figure, print as files_print};
 
 mod plot;
 pub use plot::lines;
@@ -155,11 +155,11 @@ impl Report {
         groups
     }
 
-    /// The row with the largest median of those that have all of `setting`.
+    /// The row with the largest median of those that have all of `setting`; zero stands for what was not chosen.
     #[must_use]
     pub fn best(&self, system: &str, backend: &str, what: &str, setting: &Setting) -> Option<&Row> {
         let wanted = |row: &&Row| {
-            let chosen = |(name, value): &(&str, usize)| row.setting.get(name) == Some(*value);
+            let chosen = |(name, value): &(&str, usize)| row.setting.get(name).unwrap_or_default() == *value;
             (row.system.as_str(), row.backend, row.what.as_str()) == (system, backend, what)
                 && setting.0.iter().all(chosen)
         };

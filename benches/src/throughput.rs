@@ -1,11 +1,11 @@
 //! Jobs per second: enqueued, finished without a write, and committed with one insert; ours and the reference in turn.
 
-use crate::jobs::Kind;
-use crate::ours::{Batch, Work};
-use crate::raw::shapes;
-use crate::report::{OURS, RAW, Row};
-use crate::rounds::{Case, Measured, run};
-use crate::{Answer, Bar, Bench, Database, Extent, Options, Place, Report, Setting, ours};
+mod cases;
+use cases::Cases;
+
+use crate::report::OURS;
+use crate::rounds::run;
+use crate::{Answer, Bar, Bench, Database, Extent, Options, Place, Report, Setting};
 
 const BENCH: &str = "throughput";
 
@@ -21,10 +21,13 @@ pub mod what {
     pub const UNBATCHED: &str = "finish unbatched";
     /// Handlers that insert a row.
     pub const COMMIT: &str = "commit with one insert";
+    /// How many jobs a claim took, where handlers do nothing.
+    pub const FINISH_CLAIM: &str = "finish: jobs per claim";
+    /// How many jobs a transaction completed.
+    pub const COMPLETION: &str = "finish: jobs per completion";
+    /// How many jobs a claim took, where handlers insert a row.
+    pub const COMMIT_CLAIM: &str = "commit: jobs per claim";
 }
-
-/// How many jobs the reference claims while others commit.
-const CLAIMED_BESIDE: usize = 50;
 
 /// What a measurement goes through, by the extent that was asked for.
 struct Choices {
@@ -85,12 +88,7 @@ pub fn measure(options: &Options, place: &Place, report: &mut Report) -> Answer 
 fn measure_on<C: Bench>(options: &Options, place: &Place, report: &mut Report) -> Answer {
     Database::<C>::new(place)?.conn.describe(report)?;
     let choices = choices(options.extent);
-    let cases = Cases::<C> {
-        place,
-        cases: Vec::new(),
-        backend: std::marker::PhantomData,
-    };
-    let cases = cases
+    let cases = Cases::<C>::new(place)
         .enqueue(&choices)
         .finish(&choices)
         .unbatched(&choices)
@@ -113,7 +111,7 @@ pub fn bars(report: &Report) -> Vec<Bar> {
             0.85,
             ratio("postgres", what::FINISH, &batch),
         )
-        .note("batch 50, raw on its best number of connections"),
+        .note(batches(report, "postgres")),
         Bar::at_least(
             "commit() with one insert, PostgreSQL, 8 threads: of raw",
             0.85,
@@ -128,7 +126,7 @@ pub fn bars(report: &Report) -> Vec<Bar> {
             0.8,
             ratio("sqlite", what::FINISH, &batch),
         )
-        .note("batch 50"),
+        .note(batches(report, "sqlite")),
         Bar::at_least(
             "commit() with one insert, SQLite: of raw with the same commits",
             0.9,
@@ -137,186 +135,19 @@ pub fn bars(report: &Report) -> Vec<Bar> {
     ]
 }
 
-struct Cases<'c, C> {
-    place: &'c Place,
-    cases: Vec<Case<'c>>,
-    backend: std::marker::PhantomData<C>,
-}
-
-impl<'c, C: Bench> Cases<'c, C> {
-    fn add(
-        &mut self,
-        what: &'static str,
-        system: &str,
-        setting: Setting,
-        measure: impl Fn(usize) -> Answer<Measured> + 'c,
-    ) {
-        self.cases.push(Case {
-            row: Row {
-                bench: BENCH,
-                what: what.to_owned(),
-                system: system.to_owned(),
-                backend: C::NAME,
-                setting,
-                unit: "jobs/s",
-                values: Vec::new(),
-            },
-            measure: Box::new(measure),
-        });
-    }
-
-    fn enqueue(mut self, choices: &Choices) -> Self {
-        for &threads in choices.enqueuing {
-            let setting = Setting::new().with("threads", threads);
-            self.add(
-                what::ENQUEUE,
-                OURS,
-                setting.clone(),
-                enqueue::<C>(self.place, threads, false),
-            );
-            self.add(
-                what::ENQUEUE,
-                RAW,
-                setting,
-                enqueue_raw::<C>(self.place, threads, false),
-            );
+/// What a claim took in fact, and what the library does by itself.
+fn batches(report: &Report, backend: &str) -> String {
+    let median = |what, setting: &Setting| {
+        let row = report.best(OURS, backend, what, setting)?;
+        Some(crate::report::figure(row.median()))
+    };
+    let of_both = |setting: &Setting| Some((median(what::FINISH, setting)?, median(what::FINISH_CLAIM, setting)?));
+    let fixed = of_both(&Setting::new().with("threads", 8).with("batch", 50));
+    let adaptive = of_both(&Setting::new().with("threads", 8).with("batch", 0));
+    match (fixed, adaptive) {
+        (Some((_, fixed)), Some((rate, adaptive))) => {
+            format!("50 wanted, {fixed} in a claim; by itself {rate} jobs/s with {adaptive} in a claim")
         }
-        let setting = Setting::new().with("threads", 1);
-        self.add(what::BULK, OURS, setting.clone(), enqueue::<C>(self.place, 1, true));
-        self.add(what::BULK, RAW, setting, enqueue_raw::<C>(self.place, 1, true));
-        self
-    }
-
-    fn finish(mut self, choices: &Choices) -> Self {
-        for &batch in choices.batches {
-            let setting = Setting::new().with("threads", 8).with("batch", batch);
-            let measure = work::<C>(self.place, Kind::Finish, 1, 8, Batch::Fixed(batch));
-            self.add(what::FINISH, OURS, setting, measure);
-            self.finish_raw(what::FINISH, batch, choices.connections);
-        }
-        self.adaptive(what::FINISH, Kind::Finish, choices);
-        self
-    }
-
-    fn unbatched(mut self, choices: &Choices) -> Self {
-        for &threads in choices.unbatched {
-            let measure = work::<C>(self.place, Kind::Finish, 1, threads, Batch::Unbatched);
-            self.add(what::UNBATCHED, OURS, Setting::new().with("threads", threads), measure);
-        }
-        self.finish_raw(what::UNBATCHED, 1, choices.unbatched);
-        self
-    }
-
-    fn commit(mut self, choices: &Choices) -> Self {
-        self.adaptive(what::COMMIT, Kind::Commit, choices);
-        let place = self.place;
-        let connections = if C::ONE_WRITER { &[1] } else { choices.threads };
-        for &connections in connections {
-            let setting = Setting::new().with("threads", connections);
-            self.add(what::COMMIT, RAW, setting, move |jobs| {
-                let database = Database::<C>::filled(place, Kind::Commit, jobs)?;
-                let (url, like) = (&database.url, Kind::Commit.plain()?);
-                let took = if C::ONE_WRITER {
-                    shapes::commit_alone::<C::Raw>(url, &like, jobs, CLAIMED_BESIDE)?
-                } else {
-                    shapes::commit::<C::Raw>(url, &like, jobs, connections, CLAIMED_BESIDE)?
-                };
-                Ok(Measured::new(jobs, took))
-            });
-        }
-        self
-    }
-
-    /// As the library does it by itself.
-    fn adaptive(&mut self, what: &'static str, kind: Kind, choices: &Choices) {
-        for &threads in choices.threads {
-            let measure = work::<C>(self.place, kind, 1, threads, Batch::Adaptive);
-            self.add(what, OURS, Setting::new().with("threads", threads), measure);
-        }
-        for &processes in choices.processes {
-            let measure = work::<C>(self.place, kind, processes, 8, Batch::Adaptive);
-            let setting = Setting::new().with("threads", 8).with("processes", processes);
-            self.add(what, OURS, setting, measure);
-        }
-    }
-
-    fn finish_raw(&mut self, what: &'static str, batch: usize, connections: &[usize]) {
-        let place = self.place;
-        let connections = if C::ONE_WRITER { &[1] } else { connections };
-        for &connections in connections {
-            let mut setting = Setting::new().with("threads", connections);
-            if batch > 1 {
-                setting = setting.with("batch", batch);
-            }
-            self.add(what, RAW, setting, move |jobs| {
-                let database = Database::<C>::filled(place, Kind::Finish, jobs)?;
-                let like = Kind::Finish.plain()?;
-                let took = shapes::finish::<C::Raw>(&database.url, &like, jobs, connections, batch)?;
-                Ok(Measured::new(jobs, took))
-            });
-        }
-    }
-}
-
-fn work<C: Bench>(
-    place: &Place,
-    kind: Kind,
-    processes: usize,
-    threads: usize,
-    batch: Batch,
-) -> impl Fn(usize) -> Answer<Measured> {
-    let work = Work { kind, threads, batch };
-    move |jobs| {
-        let mut database = Database::<C>::filled(place, kind, jobs)?;
-        let span = ours::work_in::<C>(processes, &database.url, &work)?;
-        if usize::try_from(span.jobs)? != jobs {
-            return Err(format!("{} of {jobs} jobs were completed", span.jobs).into());
-        }
-        let mut measured = Measured::new(jobs, span.took());
-        if batch != Batch::Unbatched {
-            let name = match kind {
-                Kind::Finish => "finish: jobs per claim",
-                Kind::Commit => "commit: jobs per claim",
-            };
-            measured
-                .beside
-                .push((name.to_owned(), mean(jobs, database.conn.claims()?), "jobs"));
-            if let (Some(transactions), Kind::Finish) = (database.conn.completing_transactions()?, kind) {
-                let completion = mean(jobs, transactions);
-                measured
-                    .beside
-                    .push(("finish: jobs per completion".to_owned(), completion, "jobs"));
-            }
-        }
-        Ok(measured)
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts of jobs")]
-fn mean(jobs: usize, statements: i64) -> f64 {
-    jobs as f64 / statements as f64
-}
-
-fn enqueue<C: Bench>(place: &Place, threads: usize, bulk: bool) -> impl Fn(usize) -> Answer<Measured> {
-    move |jobs| {
-        let database = Database::<C>::new(place)?;
-        let each = jobs.div_ceil(threads);
-        let took = shapes::together(threads, |_| {
-            let mut conn = C::establish(&database.url)?;
-            Ok(move || match bulk {
-                true => Kind::Finish.enqueue(&mut conn, each),
-                false => Kind::Finish.enqueue_each(&mut conn, each),
-            })
-        })?;
-        Ok(Measured::new(each * threads, took))
-    }
-}
-
-fn enqueue_raw<C: Bench>(place: &Place, threads: usize, bulk: bool) -> impl Fn(usize) -> Answer<Measured> {
-    move |jobs| {
-        let database = Database::<C>::new(place)?;
-        let (like, jobs) = (Kind::Finish.plain()?, jobs.next_multiple_of(threads));
-        let took = shapes::enqueue::<C::Raw>(&database.url, &like, jobs, threads, bulk)?;
-        Ok(Measured::new(jobs, took))
+        _ => String::new(),
     }
 }

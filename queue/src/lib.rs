@@ -179,7 +179,7 @@
 //! # Look
 //!
 //! Each event is one line of the `log` crate and a call of [`Hooks`]; how jobs ended is counted in [`Counts`]. [`inspect`] shows jobs with
-//! their errors and counts them; [`manage`] cancels, requeues, edits and purges them.
+//! their errors and counts them; [`check`](mod@check) says what is wrong with the database; [`manage`] cancels, requeues, edits and purges them.
 //!
 //! # Test
 //!
@@ -282,6 +282,8 @@ pub mod schedule;
 pub mod rows;
 
 pub mod inspect;
+
+pub mod check;
 
 pub mod manage;
 

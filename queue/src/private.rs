@@ -17,6 +17,7 @@ use crate::lease::Refusal;
 pub use crate::lease::{Fence, Verdict};
 pub use crate::rows::table::{RowTable, TypeName};
 pub use crate::rows::versioned::VersionTable;
+pub use crate::worker::Idle;
 #[cfg(feature = "postgres")]
 pub use crate::worker::listener::listen;
 

@@ -38,6 +38,9 @@ mod retry;
 mod settle;
 mod sweep;
 
+mod check;
+#[cfg(feature = "postgres")]
+mod check_server;
 mod fires;
 mod inspect;
 mod results;

@@ -75,6 +75,9 @@ conformance!(
         eventually(SOON, "it is cancelled, too", || {
             standing(db, waiting[1]).starts_with("cancelled")
         });
+        eventually(SOON, "what follows on the batch has ended, too", || {
+            db.integer("SELECT count(*) FROM leasehold.jobs") == 0
+        });
         // One that cannot be let go keeps no program from ending.
         drop(running);
         let workflow = Workflow::new();

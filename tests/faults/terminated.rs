@@ -103,11 +103,12 @@ fn after_every_connection_was_cut_jobs_are_polled_for_and_heard_of() {
     assert_eq!(db.integer("SELECT count(*) FROM effects"), 12);
 }
 
-/// Waits until somebody else than the session `before` listens; which session.
+/// Waits until somebody else than the session `before` listens for an idle worker; which session.
 fn listens(db: &mut postgres::Database, before: i64) -> i64 {
     let session = format!(
-        "SELECT coalesce(max(pid), 0) FROM pg_stat_activity
-            WHERE datname = current_database() AND query LIKE 'LISTEN %' AND pid <> {before}"
+        "SELECT coalesce(max(pid), 0) FROM pg_locks
+            WHERE locktype = 'advisory' AND classid = 1231318117 AND mode = 'ShareLock' AND pid <> {before}
+              AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
     );
     let mut listener = 0;
     eventually(SOON, "somebody listens", || {

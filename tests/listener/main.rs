@@ -4,19 +4,23 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 use std::io::PipeWriter;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use diesel::PgConnection;
 use diesel::connection::{Connection as _, SimpleConnection as _};
-use leasehold::__private::{Wakes, listen};
+use leasehold::__private::{Idle, Wakes, listen};
 use leasehold::manage::{self, Cancel};
 use leasehold::migrate::Migrations;
 use leasehold::{Handler, Job, LeaseGuard, Outcome, Schema, Worker, migrate};
 use leasehold_tests::postgres::{Cluster, database, find};
 use leasehold_tests::{TestDb, capture_log, eventually};
 use serde::{Deserialize, Serialize};
+
+mod idle;
+use idle::marks;
 
 /// How long anything may take that is expected to come.
 const SOON: Duration = Duration::from_secs(20);
@@ -27,23 +31,39 @@ struct Listening {
     thread: JoinHandle<()>,
     stop: PipeWriter,
     woken: Receiver<()>,
+    wake: Sender<()>,
+    idle: Arc<Idle>,
 }
 
 fn start(conninfo: &str, schema: &str) -> Listening {
+    // Every wake counts.
+    start_with(conninfo, schema, Idle::default(), bounded(100_000))
+}
+
+fn start_with(conninfo: &str, schema: &str, idle: Idle, (wake, woken): (Sender<()>, Receiver<()>)) -> Listening {
     let (stopped, stop) = std::io::pipe().unwrap();
-    // Of capacity one in a worker; here every wake counts.
-    let (wake, woken) = bounded(100_000);
+    let (poked, poke) = std::io::pipe().unwrap();
+    let idle = Arc::new(idle);
+    idle.attach(poke);
     let wakes = Wakes {
-        enqueued: wake,
+        enqueued: wake.clone(),
         cancelled: bounded(1).0,
+        idle: Arc::clone(&idle),
+        idle_relays: Arc::default(),
     };
     let (conninfo, named) = (conninfo.to_owned(), Schema::named(schema).unwrap());
     // The kernel keeps 15 bytes of a thread's name; a schema's name is the test's own.
     let thread = std::thread::Builder::new().name(schema.to_owned());
     let thread = thread
-        .spawn(move || listen(&conninfo, &named, &wakes, &stopped))
+        .spawn(move || listen(&conninfo, &named, &wakes, &stopped, &poked))
         .unwrap();
-    Listening { thread, stop, woken }
+    Listening {
+        thread,
+        stop,
+        woken,
+        wake,
+        idle,
+    }
 }
 
 impl Listening {
@@ -70,6 +90,9 @@ fn an_enqueue_wakes_at_once_and_so_does_the_begin_of_listening() {
     Migrations::in_schema(&schema).up(&mut db.connect()).unwrap();
     let listening = start(&db.url(), "order");
     listening.is_woken();
+    // Nobody is told unless somebody rests; he is woken once that can be seen.
+    listening.idle.enter(HOUR);
+    listening.is_woken();
     let mut longest = Duration::ZERO;
     for _ in 0..20 {
         db.sql("SELECT \"order\".enqueue('k', '1')");
@@ -91,10 +114,7 @@ fn a_worker_that_would_not_look_for_an_hour_begins_at_once_what_plain_sql_enqueu
         .register::<Tell>()
         .poll_interval(HOUR);
     let running = worker.start().unwrap();
-    eventually(SOON, "the worker listens", || {
-        db.integer("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN %'")
-            == 1
-    });
+    eventually(SOON, "the worker is known to be idle", || marks(&mut db) == 1);
     for told in 0..5 {
         db.sql(&format!("SELECT leasehold.enqueue('tell', '{told}')"));
         assert_eq!(begins.recv_timeout(SOON), Ok(told));
@@ -277,10 +297,13 @@ fn a_cancel_of_a_running_job_is_told_to_all_workers() {
     let wakes = Wakes {
         enqueued: wake,
         cancelled: cancel,
+        idle: Arc::default(),
+        idle_relays: Arc::default(),
     };
     let (stopped, stop) = std::io::pipe().unwrap();
+    let (poked, _poke) = std::io::pipe().unwrap();
     let url = db.url();
-    let thread = std::thread::spawn(move || listen(&url, &Schema::default(), &wakes, &stopped));
+    let thread = std::thread::spawn(move || listen(&url, &Schema::default(), &wakes, &stopped, &poked));
     cancelled.recv_timeout(SOON).expect("at the begin of listening");
     leasehold_tests::jobs::Note { n: 1 }.enqueue(&mut conn).unwrap();
     let (row, _) = leasehold_tests::jobs::claim_and_die::<leasehold_tests::jobs::Note, _>(&mut conn, true);

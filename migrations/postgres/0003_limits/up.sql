@@ -19,6 +19,8 @@ CREATE TABLE leasehold.starts (
     job_id     bigint NOT NULL,
     expires_at timestamptz NOT NULL,
     PRIMARY KEY (kind, limit_key, at, job_id)
+) WITH (
+    autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0
 );
 CREATE INDEX starts_expires ON leasehold.starts (expires_at);
 

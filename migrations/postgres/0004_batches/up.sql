@@ -4,6 +4,8 @@ CREATE TABLE leasehold.job_results (
     job_id     bigint PRIMARY KEY,
     generation bigint NOT NULL,
     result     json NOT NULL
+) WITH (
+    autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 10000
 );
 
 -- How far a job's handler says it has come: the newest word of the newest lease.
@@ -47,5 +49,7 @@ CREATE TABLE leasehold.job_waits (
     -- It runs even if the other one is discarded or cancelled; else it is cancelled with it.
     anyway    boolean NOT NULL,
     PRIMARY KEY (job_id, on_job_id)
+) WITH (
+    autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 10000
 );
 CREATE INDEX job_waits_on ON leasehold.job_waits (on_job_id, job_id);

@@ -10,4 +10,6 @@ CREATE TABLE leasehold.steps (
     result     json NOT NULL,
     at         timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
     PRIMARY KEY (job_id, name)
+) WITH (
+    autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 10000
 );

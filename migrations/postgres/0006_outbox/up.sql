@@ -25,6 +25,8 @@ CREATE TABLE leasehold.outbox_events (
     dead_at      timestamptz,
     CHECK (state <> 'running' OR (lease_token IS NOT NULL AND lease_until IS NOT NULL)),
     CHECK ((state = 'dead') = (dead_at IS NOT NULL))
+) WITH (
+    autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0
 );
 -- From key to key, and the first events of each. What is delivered or dead is in none of the first four.
 CREATE INDEX outbox_events_keys ON leasehold.outbox_events (topic, key, id) WHERE key IS NOT NULL AND state <> 'dead';
@@ -35,11 +37,14 @@ CREATE INDEX outbox_events_suspect ON leasehold.outbox_events (topic, run_at, id
 CREATE INDEX outbox_events_dead ON leasehold.outbox_events (topic, key, id) WHERE state = 'dead';
 CREATE INDEX outbox_events_listed ON leasehold.outbox_events (id) WHERE state = 'dead';
 
--- Events that a consumer in this database has accepted, each once.
+-- Events that a consumer in this database has accepted, each once. Vacuumed as finished_jobs is.
 CREATE TABLE leasehold.inbox_events (
     consumer text COLLATE "C" NOT NULL CHECK (pg_catalog.octet_length(consumer) BETWEEN 1 AND 128),
     event_id uuid NOT NULL,
     at       timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
     PRIMARY KEY (consumer, event_id)
+) WITH (
+    autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 10000,
+    autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_vacuum_insert_threshold = 50000
 );
 CREATE INDEX inbox_events_at ON leasehold.inbox_events (at);

@@ -6,6 +6,7 @@ use diesel::ConnectionResult;
 use diesel::result::QueryResult;
 
 use crate::schema::Schema;
+use crate::worker::Idle;
 
 /// How connections are opened and transactions are begun.
 pub trait Connect: Sized {
@@ -139,6 +140,10 @@ pub struct Wakes {
     pub enqueued: crossbeam_channel::Sender<()>,
     /// Running jobs were cancelled, or asked to stop.
     pub cancelled: crossbeam_channel::Sender<()>,
+    /// Whether anybody waits to be told of jobs.
+    pub idle: std::sync::Arc<Idle>,
+    /// Whether anybody waits to be told of events.
+    pub idle_relays: std::sync::Arc<Idle>,
 }
 
 /// A thread that listens. Dropping `stop` ends it.

@@ -60,6 +60,7 @@ pub trait Backend:
     + InboxStatements
     + WorkerStatements
     + InspectStatements
+    + CheckStatements
     + ManageStatements
     + RowStatements
     + crate::migrate::Migrate

@@ -395,6 +395,8 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
             wake,
             cancels: bounded(1),
             look: Look::default(),
+            idle: Arc::default(),
+            idle_relays: Arc::default(),
         })
     }
 }

@@ -45,6 +45,10 @@ mod control;
 mod cursor;
 mod executor;
 mod heartbeat;
+
+mod idle;
+pub use idle::Idle;
+
 mod lanes;
 mod leases;
 mod line;
@@ -133,6 +137,10 @@ pub(crate) struct Shared<C: Backend, A> {
     /// Makes the heartbeat ask at once: somebody has cancelled running jobs.
     cancels: (Sender<()>, Receiver<()>),
     look: batch::Look,
+    /// Whether claimers wait to be told of jobs.
+    idle: Arc<Idle>,
+    /// Whether relays wait to be told of events.
+    idle_relays: Arc<Idle>,
 }
 
 impl<C: Backend, A> Shared<C, A> {

@@ -164,11 +164,13 @@ fn rest<C: Backend, A>(shared: &Shared<C, A>, wakes: &Receiver<()>, time: Durati
     } else {
         time
     };
+    let time = shared.idle_relays.enter(time);
     select! {
         recv(wakes) -> _ => {}
         recv(shared.stop.stopped()) -> _ => {}
         default(time) => {}
     }
+    shared.idle_relays.leave();
 }
 
 fn pause<C: Backend, A>(shared: &Shared<C, A>, time: Duration) {

@@ -270,7 +270,11 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
         let due = [next, self.shared.admitter.due_in()].into_iter().flatten().min();
         let timeout = due.map_or(poll, |due| due.min(poll));
         match self.control.connection() {
-            Some(conn) => conn.wait_for_change(&mut self.seen, &self.wake, timeout),
+            Some(conn) => {
+                let timeout = self.shared.idle.enter(timeout);
+                conn.wait_for_change(&mut self.seen, &self.wake, timeout);
+                self.shared.idle.leave();
+            }
             None => self.pause(timeout),
         }
         self.shared.admitter.ask();

@@ -59,6 +59,8 @@ impl Threads {
         let told = Wakes {
             enqueued: shared.wake.clone(),
             cancelled: shared.cancels.0.clone(),
+            idle: Arc::clone(&shared.idle),
+            idle_relays: Arc::clone(&shared.idle_relays),
         };
         let listener = C::listen(&shared.url, &shared.settings, &shared.schema, told)?;
         let relays = relay::start(shared)?;

@@ -121,7 +121,7 @@ const ADMIT: &str = "
     )) AND j.state = 'ready'
 ";
 
-const TELL_ADMITTED: &str = "SELECT pg_catalog.pg_notify('leasehold', '')";
+const TELL_ADMITTED: &str = concat!("SELECT ", tell!("leasehold"));
 
 const BEGIN_COUNTED: &str = concat!(
     "WITH ",

@@ -211,9 +211,12 @@ impl Connect for PgConnection {
             return Ok(None);
         }
         let (stopped, stop) = std::io::pipe()?;
+        let (poked, poke) = std::io::pipe()?;
+        wakes.idle.attach(poke.try_clone()?);
+        wakes.idle_relays.attach(poke);
         let (conninfo, schema) = (with_limits(url), schema.clone());
         let thread = std::thread::Builder::new().name("leasehold-listen".to_owned());
-        let thread = thread.spawn(move || listen(&conninfo, &schema, &wakes, &stopped))?;
+        let thread = thread.spawn(move || listen(&conninfo, &schema, &wakes, &stopped, &poked))?;
         Ok(Some(Listening { thread, stop }))
     }
 

@@ -6,9 +6,10 @@ use crate::backend::{EnqueueStatements, NewJob, RunAt};
 use crate::schema::Schema;
 use crate::sql::{Bind, Id, Sql, bind};
 
-// One clock reading for all rows: equal run times fall back to the order of the ids, which is that of the jobs. Listeners
-// are told by the same statement; of equal notifications in one transaction the server delivers one.
-pub(super) const INSERT: &str = "
+// One clock reading for all rows: equal run times fall back to the order of the ids, which is that of the jobs. Idle workers
+// are told by the same statement, in a sub-select that is evaluated once.
+pub(super) const INSERT: &str = concat!(
+    "
     WITH clock AS MATERIALIZED (SELECT pg_catalog.clock_timestamp() AS at),
     inserted AS (
         INSERT INTO leasehold.jobs (queue, kind, version, payload, priority, run_at, scheduled, max_attempts, lease_ms,
@@ -29,10 +30,12 @@ pub(super) const INSERT: &str = "
             CROSS JOIN clock
         ) AS job
         ORDER BY position
-        RETURNING id, queue
+        RETURNING id
     )
-    SELECT id, pg_catalog.pg_notify('leasehold', queue) FROM inserted ORDER BY id
-";
+    SELECT id, (SELECT ",
+    tell!("leasehold"),
+    ") FROM inserted ORDER BY id"
+);
 
 // Keys are found by the text under which they are stored (the enqueue hashes idempotency keys), since there is no index
 // on the job.

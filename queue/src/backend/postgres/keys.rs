@@ -52,7 +52,8 @@ const TAKE_OVER_KEYS: &str = "
 
 // One that waits for other jobs still does. Otherwise a run time that is to come keeps it, and without one a limit does
 // unless the job was admitted for the same key and keeps its run time.
-const CHANGE_READY: &str = "
+const CHANGE_READY: &str = concat!(
+    "
     WITH clock AS MATERIALIZED (SELECT pg_catalog.clock_timestamp() AS at),
     given AS MATERIALIZED (
         SELECT given.*, clock.at, coalesce(
@@ -78,10 +79,12 @@ const CHANGE_READY: &str = "
                 ELSE j.blocked_by END
         FROM given AS g
         WHERE j.id = ANY ($1) AND j.id = g.id AND j.generation = g.generation AND j.state = 'ready'
-        RETURNING j.id, j.queue
+        RETURNING j.id
     )
-    SELECT id, pg_catalog.pg_notify('leasehold', queue) FROM changed ORDER BY id
-";
+    SELECT id, (SELECT ",
+    tell!("leasehold"),
+    ") FROM changed ORDER BY id"
+);
 
 #[derive(diesel::QueryableByName)]
 struct Key {

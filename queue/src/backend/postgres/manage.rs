@@ -81,7 +81,8 @@ const CANCEL: &str = concat!(
 // harms itself alone. Of two with one key the elder is first. A key that it still has stays as it is, its period among that; one
 // that it takes anew goes with its end, for its period has begun with its enqueue.
 // Keys are taken as enqueues take them: first all that nobody has, in their order, and only then those that are there.
-const REQUEUE: &str = "
+const REQUEUE: &str = concat!(
+    "
     WITH old AS MATERIALIZED (
         SELECT * FROM leasehold.finished_jobs
         WHERE id = ANY ($1) AND state IN ('discarded', 'cancelled') AND generation < 9223372036854775805
@@ -127,15 +128,18 @@ const REQUEUE: &str = "
             idempotency_key, unique_key, unique_states, limit_key, limit_rank, CASE WHEN limit_key IS NOT NULL THEN 'limit' END, batch_id,
             (SELECT 1 FROM leasehold.job_waits AS w WHERE w.on_job_id = back.id LIMIT 1) IS NOT NULL, created_at
         FROM back ORDER BY id
-        RETURNING id, queue
+        RETURNING id
     )
-    SELECT o.id, r.id IS NOT NULL AS requeued, CASE WHEN r.id IS NOT NULL THEN pg_catalog.pg_notify('leasehold', r.queue) END
-    FROM old AS o LEFT JOIN ready AS r ON r.id = o.id ORDER BY o.id
-";
+    SELECT o.id, r.id IS NOT NULL AS requeued, CASE WHEN r.id IS NOT NULL THEN (SELECT ",
+    tell!("leasehold"),
+    ") END
+    FROM old AS o LEFT JOIN ready AS r ON r.id = o.id ORDER BY o.id"
+);
 
 // What waits for other jobs looks at its run time only afterwards, and at its limit last. One that a limit has admitted
 // stays so, unless it is given another run time or limit.
-const EDIT: &str = "
+const EDIT: &str = concat!(
+    "
     WITH clock AS MATERIALIZED (SELECT pg_catalog.clock_timestamp() AS at),
     given AS MATERIALIZED (
         SELECT at, coalesce(TIMESTAMP WITH TIME ZONE 'epoch' + $4 * INTERVAL '1 millisecond', at + $5 * INTERVAL '1 millisecond') AS due
@@ -156,10 +160,12 @@ const EDIT: &str = "
         FROM given
         WHERE j.id = $1 AND j.generation = $2 AND j.state = 'ready' AND j.generation < 9223372036854775805
           AND ($6 IS NULL OR (j.kind = $9 AND j.unique_key IS NOT DISTINCT FROM $10))
-        RETURNING j.id, j.queue
+        RETURNING j.id
     )
-    SELECT id, pg_catalog.pg_notify('leasehold', queue) FROM edited
-";
+    SELECT id, ",
+    tell!("leasehold"),
+    " FROM edited"
+);
 
 // What an unfinished batch counts, and what a job still waits for or reads, stays. Such rows may be many and old, so the
 // next look begins behind them.

@@ -16,10 +16,12 @@ use crate::sql::{Bind, bind};
 
 #[macro_use]
 mod texts;
+pub(crate) use texts::{IDLE, SILENT};
 #[macro_use]
 mod schedule;
 mod admit;
 mod batches;
+mod check;
 mod claim;
 mod commit;
 mod connect;

@@ -8,8 +8,9 @@ use crate::backend::{DeadEventRow, EventCountRow, NewEvent, OutboxStatements};
 use crate::schema::Schema;
 use crate::sql::{Sql, bind};
 
-// Ids grow in the order of the events. Of equal notifications in one transaction the server delivers one.
-const EMIT: &str = "
+// Ids grow in the order of the events.
+const EMIT: &str = concat!(
+    "
     WITH inserted AS (
         INSERT INTO leasehold.outbox_events (event_id, topic, key, payload, max_attempts)
         SELECT event_id, topic, key, payload::pg_catalog.json, max_attempts
@@ -17,8 +18,10 @@ const EMIT: &str = "
         ORDER BY position
         RETURNING id
     )
-    SELECT pg_catalog.count(*) AS events, pg_catalog.pg_notify('leasehold_outbox', '') FROM inserted
-";
+    SELECT pg_catalog.count(*) AS events, ",
+    tell!("leasehold_outbox"),
+    " FROM inserted"
+);
 
 const DEAD_EVENTS: &str = "
     SELECT id, event_id::pg_catalog.text, topic, key, payload::pg_catalog.text, attempt, error,
@@ -48,7 +51,9 @@ const REDELIVER: &str = concat!(
           AND e.generation < 9223372036854775805
         RETURNING e.id
     )
-    SELECT pg_catalog.count(*) AS events, pg_catalog.pg_notify('leasehold_outbox', '') FROM ready"
+    SELECT pg_catalog.count(*) AS events, ",
+    tell!("leasehold_outbox"),
+    " FROM ready"
 );
 
 const DROP_DEAD: &str = concat!(

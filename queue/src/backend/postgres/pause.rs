@@ -12,10 +12,12 @@ const PAUSE: &str = "
 ";
 
 // Listeners are told by the same statement, and hear of it when it is committed.
-const RESUME: &str = "
-    WITH resumed AS (DELETE FROM leasehold.pauses WHERE scope = $1 AND name = $2 RETURNING name)
-    SELECT pg_catalog.pg_notify('leasehold', name) FROM resumed
-";
+const RESUME: &str = concat!(
+    "WITH resumed AS (DELETE FROM leasehold.pauses WHERE scope = $1 AND name = $2 RETURNING name)
+    SELECT ",
+    tell!("leasehold"),
+    " FROM resumed"
+);
 
 const PAUSES: &str = "
     SELECT scope, name, pg_catalog.floor(extract(epoch FROM at) * 1000)::bigint AS at_ms, by, reason

@@ -1,5 +1,42 @@
 //! Parts of statements that several of them share. Macros, because statement texts are constants.
 
+/// Tells those who listen on a channel, if anybody is idle: `worker/listener/mark.rs` says what the two locks are and why this
+/// order. A transaction shares `SILENT` to its end; `IDLE` is given back at once. One that somebody else has alone at this
+/// instant is being looked at, so no idle process has it. Equal notifications of one transaction are delivered as one.
+macro_rules! tell {
+    ($channel:literal) => {
+        concat!(
+            "CASE WHEN pg_catalog.pg_try_advisory_xact_lock_shared(1215656808, pg_catalog.hashtext('",
+            $channel,
+            "')) THEN
+                CASE WHEN pg_catalog.pg_try_advisory_lock(1231318117, pg_catalog.hashtext('",
+            $channel,
+            "')) THEN
+                    CASE WHEN NOT pg_catalog.pg_advisory_unlock(1231318117, pg_catalog.hashtext('",
+            $channel,
+            "')) THEN pg_catalog.pg_notify('",
+            $channel,
+            "', '') END
+                WHEN pg_catalog.pg_try_advisory_lock_shared(1231318117, pg_catalog.hashtext('",
+            $channel,
+            "')) THEN
+                    CASE WHEN pg_catalog.pg_advisory_unlock_shared(1231318117, pg_catalog.hashtext('",
+            $channel,
+            "')) THEN pg_catalog.pg_notify('",
+            $channel,
+            "', '') END
+                END
+            ELSE pg_catalog.pg_notify('",
+            $channel,
+            "', '') END"
+        )
+    };
+}
+
+/// The first keys of the advisory locks that `tell` reads. The bytes `Hush` and `Idle`.
+pub(crate) const SILENT: i32 = 1_215_656_808;
+pub(crate) const IDLE: i32 = 1_231_318_117;
+
 /// A time in microseconds since 2000, as Diesel binds it.
 macro_rules! micros {
     ($time:literal) => {

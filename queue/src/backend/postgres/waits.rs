@@ -44,7 +44,8 @@ const LOOK_AT_WAITING: &str = "
 ";
 
 // As in an admission: no planner shall read all of `jobs_waiting` for the few rows that are meant.
-const UNBLOCK: &str = "
+const UNBLOCK: &str = concat!(
+    "
     WITH clock AS MATERIALIZED (SELECT pg_catalog.clock_timestamp() AS at),
     waiting AS MATERIALIZED (
         SELECT mine.id, mine.generation FROM unnest($1, $2) AS asked (id, generation)
@@ -60,10 +61,12 @@ const UNBLOCK: &str = "
         FROM waiting AS w, clock
         WHERE j.id = ANY (ARRAY(SELECT id FROM waiting)) AND j.id = w.id AND j.generation = w.generation
           AND j.state = 'ready'
-        RETURNING j.id, j.queue
+        RETURNING j.id
     )
-    SELECT id, pg_catalog.pg_notify('leasehold', queue) FROM unblocked ORDER BY id
-";
+    SELECT id, (SELECT ",
+    tell!("leasehold"),
+    ") FROM unblocked ORDER BY id"
+);
 
 impl WaitStatements for PgConnection {
     fn insert_waits(&mut self, schema: &Schema, waits: &[NewWait]) -> QueryResult<usize> {

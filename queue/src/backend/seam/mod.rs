@@ -66,6 +66,9 @@ pub use workers::*;
 mod inspect;
 pub use inspect::*;
 
+mod check;
+pub use check::*;
+
 mod manage;
 pub use manage::*;
 

@@ -9,6 +9,7 @@
 mod schedule;
 mod admit;
 mod batches;
+mod check;
 mod claim;
 mod commit;
 mod connect;
