@@ -166,7 +166,7 @@ impl Client for Postgres {
     }
 
     fn listen(&mut self) -> Answer {
-        self.conn.execute("LISTEN leasehold")
+        self.conn.execute(&self.hot_path.listen)
     }
 
     fn wait(&mut self, timeout: Duration) -> Answer {

@@ -40,6 +40,7 @@ impl Client for Sqlite {
         let mut conn = Connection::open(url, Duration::from_secs(10))?;
         let HotPath {
             session,
+            listen: _,
             insert,
             claim,
             heartbeat,

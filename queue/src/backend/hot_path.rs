@@ -6,6 +6,8 @@
 pub struct HotPath {
     /// Settings of a connection that claims and finishes.
     pub session: &'static str,
+    /// Makes a connection hear of enqueues: it listens, and marks itself as idle for as long as it is open.
+    pub listen: String,
     /// Inserts jobs.
     pub insert: &'static str,
     /// Claims jobs.

@@ -6,6 +6,10 @@ use crate::backend::{ConnectionSettings, HotPath};
 pub fn hot_path() -> HotPath {
     HotPath {
         session: connect::CONTROL,
+        listen: format!(
+            "LISTEN leasehold; SELECT pg_catalog.pg_advisory_lock_shared({}, pg_catalog.hashtext('leasehold'))",
+            super::IDLE
+        ),
         insert: enqueue::INSERT,
         claim: claim::CLAIM,
         heartbeat: lease::HEARTBEAT,

@@ -9,6 +9,7 @@ pub fn hot_path() -> HotPath {
     let complete = vec![settle::COPY_TO_FINISHED, settle::DELETE_FINISHED];
     HotPath {
         session: connect::SESSION,
+        listen: String::new(),
         insert: enqueue::INSERT,
         claim: claim::CLAIM,
         heartbeat: lease::HEARTBEAT,
