@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use leasehold::manage::Retention;
 use leasehold::{Counts, Job, Worker};
-use leasehold_tests::jobs::{App, SOON, Step, Then, app, prepare};
+use leasehold_tests::jobs::{App, HOUR, SOON, Step, Then, app, prepare};
 use leasehold_tests::{TestDb, conformance, eventually};
 
 /// Ends jobs as completed, discarded and cancelled, so long ago in milliseconds.
@@ -59,5 +59,32 @@ conformance!(
         db.set_time("leasehold.finished_jobs", "finished_at", -91 * 24 * HOUR_MS, "1 = 1");
         let _running = start(db);
         eventually(SOON, "it is removed after its time", || db.integer(left) == 0);
+    }
+);
+
+conformance!(
+    fn a_backlog_does_not_wait_for_as_many_turns_of_maintenance(db: &mut Db) {
+        let mut conn = prepare(db);
+        assert_eq!(ended(db, &mut conn, 2 * HOUR_MS).ended(), 3);
+        db.sql("UPDATE leasehold.finished_jobs SET state = 'completed'");
+        let columns = "queue, kind, version, payload, state, priority, run_at, attempt, max_attempts, generation, lease_ms, \
+                       idempotency_key, created_at, finished_at";
+        // Two chunks and some.
+        db.sql(&format!(
+            "INSERT INTO leasehold.finished_jobs (id, {columns})
+             WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 800)
+             SELECT f.id * 1000 + n.n, {columns} FROM leasehold.finished_jobs AS f CROSS JOIN n"
+        ));
+        let left = "SELECT count(*) FROM leasehold.finished_jobs";
+        assert_eq!(db.integer(left), 2403);
+        let (app, _remote) = app();
+        let _running = Worker::<Connection, App>::new(db.url(), app)
+            .retention(Retention::keep_all().completed(Duration::from_secs(3600)))
+            // It has one turn.
+            .sweep_interval(HOUR)
+            .register::<Step>()
+            .start()
+            .unwrap();
+        eventually(SOON, "all are removed", || db.integer(left) == 0);
     }
 );

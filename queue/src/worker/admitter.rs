@@ -26,6 +26,8 @@ const PAUSE: u32 = 9;
 pub(crate) struct Admitter {
     /// Of every kind that is served, in the order of their names.
     limits: Vec<KindLimit>,
+    /// Whether any of them is one.
+    limited: bool,
     look_every: Duration,
     freed: Locked<BTreeSet<(String, String)>>,
     walk: Locked<Walk>,
@@ -64,6 +66,7 @@ impl Admitter {
         let now = Instant::now();
         Self {
             limits,
+            limited,
             look_every: if limited { poll.min(LOOK_EVERY) } else { poll },
             freed: Locked::new(BTreeSet::new()),
             walk: Locked::new(Walk {
@@ -85,6 +88,13 @@ impl Admitter {
     /// Something may have been enqueued, or have made room.
     pub(super) fn ask(&self) {
         self.walk.lock().look_at = Instant::now();
+    }
+
+    /// The same, where a kind that is served has limits: of another program's limits it is enough to hear with each poll.
+    pub(super) fn ask_if_limited(&self) {
+        if self.limited {
+            self.ask();
+        }
     }
 
     /// When to come back at the latest, if there is a reason to.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 
 use crossbeam_channel::bounded;
@@ -388,6 +388,7 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
             batch: self.batch,
             leases: Leases::new(),
             follow_ups: FollowUps::new(),
+            behind: AtomicBool::new(false),
             unbegun: Locked::new(Vec::new()),
             stuck: AtomicUsize::new(0),
             alive: AtomicUsize::new(0),

@@ -69,21 +69,21 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Claimer<'a, C, A> {
     /// Jobs to claim now: for the idle threads, and to fill up the line once half of it is gone.
     fn room(&self) -> usize {
         let line = &self.shared.line;
-        let idle = line.idle();
-        if idle == 0 && self.dry && line.len() > 0 {
-            return 0;
-        }
         let ahead = self.shared.pace.ahead();
         line.tell_below(ahead / 2 + 1);
-        let claimed = line.len() + self.unrecorded.len();
-        // What is not settled yet counts, too: handlers may be faster than the database.
-        let unsettled = self.settle.len();
-        let room = ahead.saturating_sub(claimed + unsettled / 2);
-        if idle == 0 && claimed > ahead / 2 {
+        let (idle, claimed) = (line.idle(), line.len() + self.unrecorded.len());
+        let nothing_there = self.dry && line.len() > 0;
+        let enough = claimed > ahead / 2 || ahead == 0;
+        // Handlers may be faster than the database; the settler tells when it has caught up.
+        let unsettled = self.settle.len() > 2 * BATCH;
+        if idle == 0 && (nothing_there || enough) || unsettled {
             return 0;
         }
         let idle = idle.saturating_sub(self.unrecorded.len());
-        idle.saturating_add(room)
+        match self.shared.pace.is_adaptive() {
+            true => idle.saturating_add(ahead.saturating_sub(claimed)),
+            false => idle.max(ahead),
+        }
     }
 
     /// Until a thread wants a job, or the worker stops.

@@ -122,6 +122,8 @@ pub(crate) struct Shared<C: Backend, A> {
     choosing: Choosing<C>,
     /// Whether nothing else is claimed than what callers choose.
     selected_only: bool,
+    /// Whether a job was put back, which may be behind the place where claims begin.
+    behind: AtomicBool,
     /// Claimed jobs that no handler began before the worker stopped.
     unbegun: Locked<Vec<Arc<Held>>>,
     /// The connection of the heartbeat and of maintenance.
@@ -167,6 +169,7 @@ impl<C: Backend, A> Shared<C, A> {
     /// A job was put back: when it is due may be before the claimer looks again.
     fn more_may_be_due(&self, settlement: &Settlement) {
         if settlement.leaves_ready() {
+            self.behind.store(true, Ordering::Release);
             self.wake();
         }
     }

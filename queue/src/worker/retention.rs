@@ -11,6 +11,8 @@ use crate::manage::{PURGE_CHUNK, next_purge};
 use crate::settle::millis;
 
 const EVERY: Duration = Duration::from_secs(10);
+/// A backlog takes a fifth of maintenance's time, and no more than this at once: leases are swept by the same thread.
+const LONGEST: Duration = Duration::from_secs(2);
 
 /// What this process removes, and how far it has come.
 #[derive(Debug)]
@@ -28,11 +30,23 @@ impl Purges {
         }
     }
 
-    /// One chunk of each state, if it is time. A backlog goes on with the next turn of maintenance.
+    /// What is old, if it is time, a chunk of each state after the other: others get the connection in between. What is left of
+    /// a backlog goes on with the next turn of maintenance.
     pub(super) fn run<C: Backend, A: Send + Sync + 'static>(&mut self, shared: &Shared<C, A>) {
-        if Instant::now() < self.at {
+        let begun = Instant::now();
+        if begun < self.at {
             return;
         }
+        let time = (shared.sweep_every / 5).min(LONGEST);
+        let mut more = self.purge_chunks(shared);
+        while more && begun.elapsed() < time && !shared.stop.is_stopping() {
+            more = self.purge_chunks(shared);
+        }
+        self.at = Instant::now() + if more { Duration::ZERO } else { spread(EVERY) };
+    }
+
+    /// One chunk of each; whether there may be more.
+    fn purge_chunks<C: Backend, A: Send + Sync + 'static>(&mut self, shared: &Shared<C, A>) -> bool {
         let mut more = false;
         for (after, (state, keep)) in self.after.iter_mut().zip(shared.retention.limits()) {
             if let Some(keep) = keep {
@@ -45,7 +59,7 @@ impl Purges {
             });
             more |= purged.is_ok_and(|purged| i64::try_from(purged) == Ok(crate::inbox::CHUNK));
         }
-        self.at = Instant::now() + if more { Duration::ZERO } else { spread(EVERY) };
+        more
     }
 }
 

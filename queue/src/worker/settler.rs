@@ -26,6 +26,7 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(
     arrivals: &Receiver<ToSettle>,
 ) {
     while let Ok(first) = arrivals.recv() {
+        gather(shared, arrivals);
         // What has gathered while the last batch was written is written together: no delay when idle, large batches
         // under load.
         let gathered = std::iter::once(first).chain(arrivals.try_iter().take(BATCH - 1));
@@ -36,6 +37,19 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(
             .for_each(|done| settle_and_tell(shared, &mut control, done));
         // The claimer may have waited for it.
         shared.line.tell();
+    }
+}
+
+/// While jobs lie in line there is more to come in a moment: else the first to end would have a statement of its own, and
+/// the others would wait for that one.
+fn gather<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>, arrivals: &Receiver<ToSettle>) {
+    const STEP: Duration = Duration::from_micros(100);
+    const STEPS: usize = 10;
+    for _ in 0..STEPS {
+        if shared.line.len() == 0 || arrivals.len() >= BATCH {
+            return;
+        }
+        std::thread::sleep(STEP);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Where claimed jobs come from: one connection that claims, and waits when there is nothing to claim.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, select};
@@ -21,6 +22,8 @@ const PROMOTE_LIMIT: i64 = 1000;
 const OLDEST_EVERY: usize = 15;
 /// How long to wait when everything is locked by others: they commit soon.
 const LOCKED_WAIT: Duration = Duration::from_millis(10);
+/// How long to wait after a claim that took all there was, before the next one makes sure of that.
+const SHORT_REST: Duration = Duration::from_millis(50);
 
 pub(crate) struct Source<'a, C: Backend, A> {
     shared: &'a Shared<C, A>,
@@ -33,6 +36,8 @@ pub(crate) struct Source<'a, C: Backend, A> {
     claims: usize,
     /// Where each lane is claimed from, and how often it was since its oldest were.
     lanes: Vec<(Cursor, usize)>,
+    /// Whether the last claim took fewer jobs than it asked for.
+    took_all: bool,
     /// What the database said when it last changed; see [`Connect::wait_for_change`](crate::backend::Connect).
     seen: i64,
 }
@@ -67,6 +72,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
             promote_at: Instant::now(),
             claims: 0,
             lanes: shared.lanes.iter().map(|lane| (Cursor::new(&lane.serves), 0)).collect(),
+            took_all: false,
             seen: 0,
         }
     }
@@ -78,8 +84,19 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
             self.wait_for_wake_up();
             return Vec::new();
         }
+        // The last claim took all there was: unless somebody is told of more, there is nothing for a moment.
+        if std::mem::take(&mut self.took_all) && rest {
+            let due = self.promote_at.saturating_duration_since(Instant::now());
+            self.rest(Some(due.min(SHORT_REST)));
+            if self.shared.stop.is_stopping() {
+                return Vec::new();
+            }
+        }
         match self.try_claim(limit, begun) {
-            Ok(Next::Jobs(jobs)) => return jobs,
+            Ok(Next::Jobs(jobs)) => {
+                self.took_all = jobs.len() < limit;
+                return jobs;
+            }
             Err(_) => self.back_off(),
             Ok(_) if !rest => {}
             Ok(Next::Locked) => self.pause(spread(LOCKED_WAIT)),
@@ -162,7 +179,8 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
         // Each lane counts for itself: by a common count the oldest might be asked of one and the same lane each time.
         let (cursor, turns) = &self.lanes[lane];
         let (now, oldest) = (Instant::now(), *turns >= OLDEST_EVERY);
-        let looks = !C::LEAVES_DEAD_ENTRIES || cursor.is_due(now) || oldest && cursor.may_look(now);
+        let asked = (oldest || self.shared.behind.load(Ordering::Acquire)) && cursor.may_look(now);
+        let looks = !C::LEAVES_DEAD_ENTRIES || cursor.is_due(now) || asked;
         if !looks {
             let jobs = self.claim_rows(lane, limit, begun, Start::Cursor)?;
             if !jobs.is_empty() || !self.lanes[lane].0.may_look(Instant::now()) {
@@ -178,6 +196,9 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
         let serves = &shared.lanes[lane].serves;
         let (cursor, turns) = &mut self.lanes[lane];
         *turns = if start == Start::Oldest { 0 } else { *turns + 1 };
+        if start == Start::Front {
+            shared.behind.store(false, Ordering::Release);
+        }
         // From the operating system's random source, for this call: nothing that a database could give out again.
         let lease_token = Uuid::new_v4();
         let request = ClaimRequest {
@@ -218,6 +239,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
             .control
             .run(|conn| conn.promote(&shared.schema, &shared.serves, PROMOTE_LIMIT))?;
         if promoted > 0 {
+            shared.behind.store(true, Ordering::Release);
             // They may have limits.
             shared.admitter.ask();
         }
@@ -277,7 +299,8 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
             }
             None => self.pause(timeout),
         }
-        self.shared.admitter.ask();
+        // On the way to the next claim there is a look at limits only where there are some.
+        self.shared.admitter.ask_if_limited();
     }
 
     fn back_off(&mut self) {
