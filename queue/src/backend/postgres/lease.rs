@@ -19,7 +19,7 @@ const BEGIN: &str = concat!(
 // answer is from the snapshot. The sweep skips locked rows, too, so nobody takes such a row meanwhile. The new end is counted
 // from now alone: were it the later of two ends, a wrong one far in the future would stay. `OFFSET 0` keeps the look-up a
 // look-up, where a lock does not do so; `IS NOT TRUE` keeps the comparison one with a hash table.
-const HEARTBEAT: &str = concat!(
+pub(super) const HEARTBEAT: &str = concat!(
     "WITH ",
     locked!("FOR NO KEY UPDATE SKIP LOCKED"),
     ",
