@@ -16,6 +16,7 @@ mod payload;
 mod unique;
 
 mod claim;
+mod claim_behind;
 mod fence;
 mod found;
 mod lease;
