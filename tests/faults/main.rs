@@ -31,6 +31,7 @@ mod values_that_panic;
 mod writes_in_a_read;
 
 mod deadly_jobs;
+mod killed_ahead;
 mod killed_processes;
 mod killed_relays;
 #[cfg(feature = "postgres")]

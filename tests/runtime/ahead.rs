@@ -151,3 +151,19 @@ conformance!(
         eventually(SOON, "both are done", || running.counts().completed == 2);
     }
 );
+
+conformance!(
+    /// Else a job that may be tried once would begin again when its first handler takes the process along.
+    fn a_job_at_its_last_attempt_begins_only_after_that_was_recorded(db: &mut Db) {
+        let mut conn = prepare(db);
+        let once = EnqueueOptions::new().max_attempts(1);
+        Step::enqueue_all(&[Step::waiting(1), Step::waiting(2)], &mut conn, &once).unwrap();
+        let (app, remote) = app();
+        let worker = Worker::<Connection, App>::new(db.url(), app).threads(2).fixed_batch(4);
+        let running = worker.register::<Step>().start().unwrap();
+        let handlers = [remote.begun(), remote.begun()];
+        assert_eq!(db.integer("SELECT count(*) FROM leasehold.jobs WHERE begun"), 2);
+        handlers.into_iter().for_each(|handler| handler.go());
+        eventually(SOON, "both are done", || running.counts().completed == 2);
+    }
+);
