@@ -11,7 +11,10 @@ use serde::{Deserialize, Serialize};
 
 /// What handlers tell: the leases that began on each job, and whether it is done.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Book(Arc<Mutex<HashMap<i64, (Vec<i64>, bool)>>>);
+pub(super) struct Book(Arc<Mutex<HashMap<i64, Leases>>>);
+
+/// Their generations, and whether the last of them was to the end.
+type Leases = (Vec<i64>, bool);
 
 impl Book {
     fn begins(&self, n: i64, generation: i64) {
