@@ -103,7 +103,9 @@ pub struct RoleNames {
 
 /// A name that cannot be a role's here.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` cannot name a role: use 1 to 48 characters from a-z, 0-9 and _, beginning with a letter, but not with pg_")]
+#[error(
+    "`{0}` cannot name a role: use 1 to 48 characters from a-z, 0-9 and _, beginning with a letter, but not with pg_"
+)]
 pub struct RoleNameError(String);
 
 impl Default for RoleNames {
@@ -164,7 +166,10 @@ impl RoleNames {
             .replace("{producer}", &format!("{}_producer", self.prefix))
             .replace("{worker}", &format!("{}_worker", self.prefix))
             .replace("{reader}", &format!("{}_reader", self.prefix));
-        let idle = ConnectionSettings::default().idle_in_transaction.as_millis().to_string();
+        let idle = ConnectionSettings::default()
+            .idle_in_transaction
+            .as_millis()
+            .to_string();
         for login in &self.pooled {
             sql.push_str(&POOLED.replace("{login}", login).replace("{idle}", &idle));
         }
