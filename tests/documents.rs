@@ -9,7 +9,7 @@ fn documents(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
         let entry = entry?;
         let (path, name) = (entry.path(), entry.file_name());
         let kind = entry.file_type()?;
-        if kind.is_dir() && name != "target" && !name.to_string_lossy().starts_with('.') {
+        if kind.is_dir() && name != "target" && name != "node_modules" && !name.to_string_lossy().starts_with('.') {
             documents(&path, found)?;
         } else if kind.is_file() && path.extension().is_some_and(|extension| extension == "md") {
             found.push(path);

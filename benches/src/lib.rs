@@ -23,6 +23,18 @@ pub mod raw;
 
 pub mod rounds;
 
+pub mod clock;
+
+pub mod samples;
+
+pub mod statements;
+
+pub mod latency;
+
+pub mod growth;
+
+pub mod heartbeat;
+
 pub mod throughput;
 
 pub mod cost;

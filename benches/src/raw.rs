@@ -1,5 +1,7 @@
 //! The same statements as the library's, without the library and without Diesel: what is left to be gained.
 
+use std::time::Duration;
+
 use leasehold::__private::{Fence, Place};
 use uuid::Uuid;
 
@@ -88,6 +90,27 @@ pub trait Client: Sized + Send {
     ///
     /// The database's.
     fn claim(&mut self, claim: &Claim<'_>) -> Answer<Claimed>;
+
+    /// Renews leases, and returns how many.
+    ///
+    /// # Errors
+    ///
+    /// The database's.
+    fn heartbeat(&mut self, fences: &[Fence]) -> Answer<usize>;
+
+    /// From now on [`Client::wait`] may be called.
+    ///
+    /// # Errors
+    ///
+    /// The database's.
+    fn listen(&mut self) -> Answer;
+
+    /// Waits until something may have been enqueued, `timeout` at the most.
+    ///
+    /// # Errors
+    ///
+    /// The database's.
+    fn wait(&mut self, timeout: Duration) -> Answer;
 
     /// Completes, and returns how many.
     ///

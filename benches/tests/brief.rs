@@ -49,6 +49,21 @@ fn cost_is_measured_on_every_backend() {
 }
 
 #[test]
+fn latency_is_measured_on_every_backend() {
+    assert_measured(&brief("latency", env!("CARGO_BIN_EXE_latency")));
+}
+
+#[test]
+fn growth_is_measured_on_every_backend() {
+    assert_measured(&brief("growth", env!("CARGO_BIN_EXE_growth")));
+}
+
+#[test]
+fn heartbeats_are_measured_on_every_backend() {
+    assert_measured(&brief("heartbeat", env!("CARGO_BIN_EXE_heartbeat")));
+}
+
+#[test]
 fn the_bar_is_printed_with_all_its_lines() {
     let output = Command::new(env!("CARGO_BIN_EXE_bars"))
         .args(["--seconds", "0.02", "--runs", "1", "--only", "batch=50"])

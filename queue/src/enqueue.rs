@@ -182,7 +182,7 @@ pub(crate) fn insert<C: Backend>(
         return enqueued;
     }
     // A connection of the application's may be told to wait for no other writer: Diesel's default on SQLite.
-    let enqueued = conn.patiently(|conn| insert_alone(&rows, conn, options))??;
+    let enqueued = conn.patiently(|conn| conn.in_turn(|conn| insert_alone(&rows, conn, options)))??;
     crate::wake::wake_local();
     Ok(enqueued)
 }

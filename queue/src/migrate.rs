@@ -37,6 +37,8 @@ pub const PROGRAM: i32 = 1;
 /// processes may call it at once. It never touches the application's own migrations, whatever their versions are. For
 /// another schema name, or to revert, see [`Migrations`].
 ///
+/// On SQLite it puts the file into WAL mode, as a worker's start would, unless the caller has a transaction open.
+///
 /// # Errors
 ///
 /// As [`Migrations::up`].

@@ -64,7 +64,7 @@ macro_rules! tuples_of_binds {
 }
 tuples_of_binds! {
     0 S0 V0, 1 S1 V1, 2 S2 V2, 3 S3 V3, 4 S4 V4, 5 S5 V5, 6 S6 V6, 7 S7 V7, 8 S8 V8, 9 S9 V9, 10 S10 V10, 11 S11 V11,
-    12 S12 V12, 13 S13 V13, 14 S14 V14, 15 S15 V15, 16 S16 V16, 17 S17 V17
+    12 S12 V12, 13 S13 V13, 14 S14 V14, 15 S15 V15, 16 S16 V16, 17 S17 V17, 18 S18 V18
 }
 
 fn no_bind(index: usize) -> Error {

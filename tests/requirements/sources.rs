@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-fn sources() -> PathBuf {
+pub(crate) fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../queue/src")
 }
 
@@ -106,7 +106,7 @@ pub(crate) fn writes(text: &str, table: &str) -> Vec<String> {
 }
 
 /// `write` up to where its brackets close or its RETURNING begins, without the selects in brackets: a condition in there
-/// is about other rows.
+/// is about other rows, but for that of `AND EXISTS`, which ties them to the row that is written.
 fn own_part(write: &str) -> String {
     let (mut own, mut depth, mut hidden) = (String::new(), 0_u32, None);
     for (at, character) in write.char_indices() {
@@ -114,7 +114,8 @@ fn own_part(write: &str) -> String {
             '(' => {
                 depth += 1;
                 let inner = write[at + 1..].trim_start();
-                if hidden.is_none() && (inner.starts_with("SELECT") || inner.starts_with("ARRAY")) {
+                let tied = own.trim_end().ends_with("AND EXISTS");
+                if hidden.is_none() && !tied && (inner.starts_with("SELECT") || inner.starts_with("ARRAY")) {
                     hidden = Some(depth);
                 }
             }

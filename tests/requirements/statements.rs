@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::sources::{all_writes, missing, owned_row_writes, writes};
+use crate::sources::{all_writes, missing, owned_row_writes, sources, writes};
 
 /// Writes of a job's row that name less than the fence, and why each may.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
@@ -21,7 +21,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
         "claim",
         "nobody owns what it takes: ready rows, under its own lock",
     ),
-    ("sqlite/claim", "claim", "nobody owns what it takes: ready rows"),
+    ("sqlite/claim", "CLAIM", "nobody owns what it takes: ready rows"),
     (
         "postgres/selected",
         "claim_selected",
@@ -194,7 +194,7 @@ fn s0_12_every_write_in_the_sources_is_looked_at() {
         ),
         (
             "sqlite",
-            "BEGIN DELETE_CANCELLED DELETE_FINISHED HEARTBEAT PROMOTE PUT_BACK RELEASE TAKE_BACK ADMIT CLAIM_IDS claim \
+            "BEGIN DELETE_CANCELLED DELETE_FINISHED HEARTBEAT PROMOTE PUT_BACK RELEASE TAKE_BACK ADMIT CLAIM_IDS CLAIM \
              CLAIM_EVENTS RENEW_EVENTS DELETE_DELIVERED FAIL_EVENTS RELEASE_EVENTS SWEEP_EVENTS REDELIVER DROP_DEAD",
         ),
     ] {
@@ -217,6 +217,33 @@ fn s0_12_every_write_in_the_sources_is_looked_at() {
             .all(|(file, ..)| file.starts_with("postgres/") || file.starts_with("sqlite/")),
         "{seen:#?}"
     );
+}
+
+/// SQLite would prepare such a statement anew at every use.
+#[test]
+fn no_statement_on_sqlite_has_a_bare_bound_limit() {
+    let bare = |text: &str| {
+        text.match_indices("LIMIT $").any(|(at, found)| {
+            let rest = &text[at + found.len()..];
+            !rest
+                .trim_start_matches(|c: char| c.is_ascii_digit())
+                .starts_with(" + 0")
+        })
+    };
+    assert!(bare("LIMIT $2") && bare("LIMIT $2 + 0) LIMIT $3)") && !bare("LIMIT $2 + 0"));
+    let folder = sources().join("backend/sqlite");
+    let mut looked = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            let text = std::fs::read_to_string(&path).unwrap();
+            // The documentation shows how it is written.
+            let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+            assert!(!bare(&code.collect::<Vec<_>>().join("\n")), "{}", path.display());
+            looked += text.matches("LIMIT $").count();
+        }
+    }
+    assert!(looked > 20, "{looked}");
 }
 
 #[test]
@@ -247,6 +274,13 @@ fn s0_12_a_statement_that_drops_a_part_of_the_fence_is_found() {
     let beside = "UPDATE leasehold.jobs SET priority = 1 WHERE id = ANY (ARRAY(SELECT id FROM leasehold.jobs
         WHERE generation = $2 AND lease_token = $3 AND state = 'running'))";
     assert_eq!(lacks(beside), ["generation", "lease_token", "state"]);
+    let tied = "DELETE FROM leasehold.jobs AS j WHERE j.state = 'running'
+        AND EXISTS (SELECT 1 FROM f WHERE j.id = f.id AND j.generation = f.generation AND j.lease_token = f.lease_token)";
+    assert_eq!(lacks(tied), Vec::<&str>::new());
+    assert_eq!(
+        lacks(&tied.replace(" AND j.lease_token = f.lease_token", "")),
+        ["lease_token"]
+    );
     assert_eq!(
         lacks("UPDATE leasehold.jobs_archive SET priority = 1"),
         Vec::<&str>::new()

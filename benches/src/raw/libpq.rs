@@ -3,8 +3,13 @@
 #![expect(unsafe_code, reason = "libpq's functions; nothing else here is unsafe")]
 
 use std::ffi::{CStr, CString, c_char, c_int};
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::slice;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use pq_sys::{ConnStatusType, ExecStatusType, Oid, PGconn, PGresult};
 
@@ -68,6 +73,37 @@ impl Connection {
             )
         };
         self.check(rows)
+    }
+
+    /// Waits in poll(2) until a notification has come, `timeout` at the most, and takes all that have.
+    pub(super) fn wait(&mut self, timeout: Duration) -> Answer {
+        if self.take_notifications() {
+            return Ok(());
+        }
+        // SAFETY: the connection is open, and keeps its socket while it is borrowed here.
+        let socket = unsafe { BorrowedFd::borrow_raw(pq_sys::PQsocket(self.0.as_ptr())) };
+        let timeout = Timespec::try_from(timeout)?;
+        match poll(&mut [PollFd::from_borrowed_fd(socket, PollFlags::IN)], Some(&timeout)) {
+            Err(Errno::INTR) => {}
+            ready => drop(ready?),
+        }
+        // SAFETY: the connection is open. It takes what has arrived and never waits.
+        if unsafe { pq_sys::PQconsumeInput(self.0.as_ptr()) } == 0 {
+            return Err(self.error());
+        }
+        self.take_notifications();
+        Ok(())
+    }
+
+    fn take_notifications(&mut self) -> bool {
+        let mut any = false;
+        // SAFETY: the connection is open. A notification is returned for us to free, or null.
+        while let Some(notification) = NonNull::new(unsafe { pq_sys::PQnotifies(self.0.as_ptr()) }) {
+            any = true;
+            // SAFETY: it came from libpq, is freed once, and is not used afterwards.
+            unsafe { pq_sys::PQfreemem(notification.as_ptr().cast()) };
+        }
+        any
     }
 
     fn check(&self, rows: *mut PGresult) -> Answer<Rows> {

@@ -1,5 +1,7 @@
 //! The statements on PostgreSQL. Everything that is bound is bound here.
 
+use std::time::Duration;
+
 use leasehold::__private::{Fence, HotPath, Place, postgres_hot_path};
 use uuid::Uuid;
 
@@ -37,7 +39,7 @@ const CLAIM_TYPES: [u32; 10] = [
     oid::TIMESTAMPTZS,
     oid::BIGINTS,
 ];
-const FINISH_TYPES: [u32; 3] = [oid::BIGINTS, oid::BIGINTS, oid::UUIDS];
+const FENCES_TYPES: [u32; 3] = [oid::BIGINTS, oid::BIGINTS, oid::UUIDS];
 const COMPLETE_TYPES: [u32; 3] = [oid::BIGINT, oid::BIGINT, oid::UUID];
 const INSERT_TYPES: [u32; 18] = [
     oid::TEXTS,
@@ -82,7 +84,8 @@ impl Client for Postgres {
         let ([finish], [complete]) = (&hot_path.finish[..], &hot_path.complete[..]) else {
             return Err("the library completes in several statements".into());
         };
-        conn.prepare(c"finish", finish, &FINISH_TYPES)?;
+        conn.prepare(c"finish", finish, &FENCES_TYPES)?;
+        conn.prepare(c"heartbeat", hot_path.heartbeat, &FENCES_TYPES)?;
         conn.prepare(c"complete", complete, &COMPLETE_TYPES)?;
         conn.prepare(c"write", "INSERT INTO bench_rows (job) VALUES ($1)", &[oid::BIGINT])?;
         Ok(Self { conn, hot_path })
@@ -158,18 +161,20 @@ impl Client for Postgres {
         Ok(claimed)
     }
 
+    fn heartbeat(&mut self, fences: &[Fence]) -> Answer<usize> {
+        Ok(self.conn.run(c"heartbeat", &columns(fences)?)?.len())
+    }
+
+    fn listen(&mut self) -> Answer {
+        self.conn.execute(&self.hot_path.listen)
+    }
+
+    fn wait(&mut self, timeout: Duration) -> Answer {
+        self.conn.wait(timeout)
+    }
+
     fn finish(&mut self, fences: &[Fence]) -> Answer<usize> {
-        let bigints = |value: fn(&Fence) -> i64| {
-            let values: Vec<[u8; 8]> = fences.iter().map(|fence| value(fence).to_be_bytes()).collect();
-            array(oid::BIGINT, values.iter().map(|value| Some(&value[..])))
-        };
-        let tokens: Vec<Uuid> = fences.iter().map(|fence| fence.lease_token).collect();
-        let values = [
-            bigints(|fence| fence.id)?,
-            bigints(|fence| fence.generation)?,
-            array(oid::UUID, tokens.iter().map(|token| Some(&token.as_bytes()[..])))?,
-        ];
-        Ok(self.conn.run(c"finish", &values)?.len())
+        Ok(self.conn.run(c"finish", &columns(fences)?)?.len())
     }
 
     fn commit(&mut self, fence: &Fence) -> Answer<bool> {
@@ -184,6 +189,20 @@ impl Client for Postgres {
         self.conn.execute("COMMIT")?;
         Ok(completed == 1)
     }
+}
+
+/// Ids, generations and lease tokens.
+fn columns(fences: &[Fence]) -> Answer<[Vec<u8>; 3]> {
+    let bigints = |value: fn(&Fence) -> i64| {
+        let values: Vec<[u8; 8]> = fences.iter().map(|fence| value(fence).to_be_bytes()).collect();
+        array(oid::BIGINT, values.iter().map(|value| Some(&value[..])))
+    };
+    let tokens: Vec<Uuid> = fences.iter().map(|fence| fence.lease_token).collect();
+    Ok([
+        bigints(|fence| fence.id)?,
+        bigints(|fence| fence.generation)?,
+        array(oid::UUID, tokens.iter().map(|token| Some(&token.as_bytes()[..])))?,
+    ])
 }
 
 /// An array in the binary format: one dimension, counted from 1.

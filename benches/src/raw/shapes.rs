@@ -138,7 +138,8 @@ pub fn enqueue<C: Client>(url: &str, like: &Plain, jobs: usize, connections: usi
 }
 
 /// Claims, each time from where the last claim ended.
-struct Claimer<'a> {
+#[derive(Debug)]
+pub struct Claimer<'a> {
     like: &'a Plain,
     batch: usize,
     worker: Uuid,
@@ -146,7 +147,9 @@ struct Claimer<'a> {
 }
 
 impl<'a> Claimer<'a> {
-    fn new(like: &'a Plain, batch: usize) -> Self {
+    /// So many jobs at a time that are like this one.
+    #[must_use]
+    pub fn new(like: &'a Plain, batch: usize) -> Self {
         Self {
             like,
             batch,
@@ -156,7 +159,11 @@ impl<'a> Claimer<'a> {
     }
 
     /// From the front, if there is nothing further on.
-    fn claim<C: Client>(&mut self, client: &mut C) -> Answer<Vec<Fence>> {
+    ///
+    /// # Errors
+    ///
+    /// The database's.
+    pub fn claim<C: Client>(&mut self, client: &mut C) -> Answer<Vec<Fence>> {
         loop {
             let claimed = client.claim(&Claim {
                 like: self.like,

@@ -1,14 +1,16 @@
 //! The statements on SQLite. Everything that is bound is bound here.
 
 use std::fmt::Write;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use leasehold::__private::{Fence, HotPath, sqlite_hot_path};
-use serde_json::json;
 
 use super::sqlite3::{Connection, Statement, Value};
 use super::{Claim, Claimed, Client, Plain, Purpose};
 use crate::Answer;
+
+/// How often the reference looks whether another connection has committed.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// A unique key's states by default: ready and running.
 const OPEN: i64 = 3;
@@ -17,7 +19,12 @@ const OPEN: i64 = 3;
 #[expect(missing_debug_implementations, reason = "handles of SQLite's")]
 pub struct Sqlite {
     insert: Statement,
+    candidates: Statement,
     claim: Statement,
+    heartbeat: Statement,
+    /// Changes when another connection has committed.
+    version: Statement,
+    seen: i64,
     complete: Vec<Statement>,
     write: Statement,
     begin: Statement,
@@ -33,8 +40,11 @@ impl Client for Sqlite {
         let mut conn = Connection::open(url, Duration::from_secs(10))?;
         let HotPath {
             session,
+            listen: _,
             insert,
+            candidates,
             claim,
+            heartbeat,
             finish,
             begin_commit,
             unmark,
@@ -48,7 +58,11 @@ impl Client for Sqlite {
         Ok(Self {
             complete: complete.collect::<Answer<_>>()?,
             insert: conn.prepare(insert)?,
+            candidates: conn.prepare(candidates.ok_or("the library claims by one statement")?)?,
             claim: conn.prepare(claim)?,
+            heartbeat: conn.prepare(heartbeat)?,
+            version: conn.prepare("PRAGMA data_version")?,
+            seen: 0,
             write: conn.prepare("INSERT INTO bench_rows (job) VALUES ($1)")?,
             begin: conn.prepare("BEGIN IMMEDIATE")?,
             commit: conn.prepare("COMMIT")?,
@@ -70,12 +84,19 @@ impl Client for Sqlite {
     }
 
     fn claim(&mut self, claim: &Claim<'_>) -> Answer<Claimed> {
-        let serves = json!([[claim.like.queue, claim.like.kind, claim.like.version]]).to_string();
         let (token, worker) = (claim.lease_token.to_string(), claim.worker.to_string());
         self.conn.run(&mut self.begin, &[], 0)?;
+        let like = claim.like;
         let values = [
-            Value::Text(&serves),
+            Value::Text(like.queue),
+            Value::Text(like.kind),
+            Value::Integer(like.version.into()),
             Value::Integer(claim.limit),
+        ];
+        let candidates = self.conn.run(&mut self.candidates, &values, 1)?;
+        let ids = serde_json::to_string(&candidates.into_iter().flatten().collect::<Vec<_>>())?;
+        let values = [
+            Value::Text(&ids),
             Value::Text(&token),
             Value::Text(&worker),
             Value::Integer(1),
@@ -93,6 +114,31 @@ impl Client for Sqlite {
             fences: rows.into_iter().map(fence).collect(),
             last: None,
         })
+    }
+
+    fn heartbeat(&mut self, fences: &[Fence]) -> Answer<usize> {
+        self.conn.run(&mut self.begin, &[], 0)?;
+        let fences = as_json(fences)?;
+        let values = [Value::Text(&fences), Value::Integer(now_ms())];
+        let renewed = self.conn.run(&mut self.heartbeat, &values, 1)?.len();
+        self.conn.run(&mut self.commit, &[], 0)?;
+        Ok(renewed)
+    }
+
+    fn listen(&mut self) -> Answer {
+        self.wait(Duration::ZERO)
+    }
+
+    fn wait(&mut self, timeout: Duration) -> Answer {
+        let deadline = Instant::now() + timeout;
+        loop {
+            let version = self.conn.run(&mut self.version, &[], 1)?;
+            let version = version.first().and_then(|row| row.first()).copied().unwrap_or_default();
+            if std::mem::replace(&mut self.seen, version) != version || Instant::now() >= deadline {
+                return Ok(());
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
     }
 
     fn finish(&mut self, fences: &[Fence]) -> Answer<usize> {
@@ -119,10 +165,10 @@ impl Sqlite {
     fn complete(&mut self, fences: &[Fence]) -> Answer<usize> {
         let mut json = String::with_capacity(2 + 64 * fences.len());
         for fence in fences {
-            json.push(if json.is_empty() { '[' } else { ',' });
-            write!(json, r#"[{},{},"{}"]"#, fence.id, fence.generation, fence.lease_token)?;
+            json.push(if json.is_empty() { '{' } else { ',' });
+            write!(json, r#""{}":"{}.{}""#, fence.id, fence.generation, fence.lease_token)?;
         }
-        json.push(']');
+        json.push('}');
         let values = [
             Value::Text(&json),
             Value::Text("completed"),
@@ -141,6 +187,16 @@ impl Sqlite {
         }
         Ok(completed)
     }
+}
+
+fn as_json(fences: &[Fence]) -> Answer<String> {
+    let mut json = String::with_capacity(2 + 64 * fences.len());
+    for fence in fences {
+        json.push(if json.is_empty() { '[' } else { ',' });
+        write!(json, r#"[{},{},"{}"]"#, fence.id, fence.generation, fence.lease_token)?;
+    }
+    json.push(']');
+    Ok(json)
 }
 
 /// A job as the elements that the insert reads.

@@ -55,6 +55,12 @@ pub trait Connect: Sized {
     /// PostgreSQL.
     fn write_gate(url: &str) -> WriteGate;
 
+    /// Runs a short write on an application's connection in its turn among this process's writers; without its turn if that
+    /// does not come soon, or where there are none.
+    fn in_turn<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        work(self)
+    }
+
     /// Starts a thread that tells when something was enqueued or cancelled, until its handle is told to stop. `None` where
     /// the backend has nothing to listen to.
     fn listen(
@@ -184,6 +190,22 @@ impl WriteGate {
         let _held = match self.is_mine() {
             true => None,
             false => self.lock.as_ref().map(|lock| (lock.lock(), mine::note(lock))),
+        };
+        work()
+    }
+}
+
+#[cfg(feature = "sqlite")]
+impl WriteGate {
+    /// As [`WriteGate::hold`], but without the gate if it is not to be had within `patience`: for whoever may keep the
+    /// database from the one that holds the gate.
+    pub(crate) fn hold_within<T>(&self, patience: Duration, work: impl FnOnce() -> T) -> T {
+        let _held = match self.is_mine() {
+            true => None,
+            false => self
+                .lock
+                .as_ref()
+                .and_then(|lock| Some((lock.try_lock_for(patience)?, mine::note(lock)))),
         };
         work()
     }

@@ -6,10 +6,16 @@
 pub struct HotPath {
     /// Settings of a connection that claims and finishes.
     pub session: &'static str,
+    /// Makes a connection hear of enqueues: it listens, and marks itself as idle for as long as it is open.
+    pub listen: String,
     /// Inserts jobs.
     pub insert: &'static str,
+    /// Finds what can be claimed, where a statement of its own does that.
+    pub candidates: Option<&'static str>,
     /// Claims jobs.
     pub claim: &'static str,
+    /// Renews leases.
+    pub heartbeat: &'static str,
     /// Completes jobs, in one transaction.
     pub finish: Vec<&'static str>,
     /// Begins the transaction of a commit.

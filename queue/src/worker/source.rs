@@ -20,6 +20,8 @@ const PROMOTE_LIMIT: i64 = 1000;
 /// After so many claims the next one takes the oldest jobs, whatever their priority: else those of a low one might wait
 /// for ever.
 const OLDEST_EVERY: usize = 15;
+/// A promotion that takes longer is followed by a longer pause.
+const CHEAP_PROMOTION: Duration = Duration::from_millis(50);
 /// How long to wait when everything is locked by others: they commit soon.
 const LOCKED_WAIT: Duration = Duration::from_millis(10);
 /// How long to wait after a claim that took all there was, before the next one makes sure of that.
@@ -235,16 +237,19 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
             return Ok(());
         }
         let shared = self.shared;
+        let begun = Instant::now();
         let promoted = self
             .control
             .run(|conn| conn.promote(&shared.schema, &shared.serves, PROMOTE_LIMIT))?;
+        // As with looks from the front: dead entries of scheduled jobs are stepped over, too.
+        let dear = begun.elapsed().saturating_sub(CHEAP_PROMOTION) * 20;
         if promoted > 0 {
             shared.behind.store(true, Ordering::Release);
             // They may have limits.
             shared.admitter.ask();
         }
         let more = i64::try_from(promoted) == Ok(PROMOTE_LIMIT);
-        self.promote_at = Instant::now() + if more { Duration::ZERO } else { shared.poll };
+        self.promote_at = Instant::now() + if more { Duration::ZERO } else { shared.poll.max(dear) };
         Ok(())
     }
 

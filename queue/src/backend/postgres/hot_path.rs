@@ -1,4 +1,4 @@
-use super::{claim, commit, connect, enqueue, settle};
+use super::{claim, commit, connect, enqueue, lease, settle};
 use crate::backend::{ConnectionSettings, HotPath};
 
 /// The texts that a worker without limits or rates runs.
@@ -6,8 +6,14 @@ use crate::backend::{ConnectionSettings, HotPath};
 pub fn hot_path() -> HotPath {
     HotPath {
         session: connect::CONTROL,
+        listen: format!(
+            "LISTEN leasehold; SELECT pg_catalog.pg_advisory_lock_shared({}, pg_catalog.hashtext('leasehold'))",
+            super::IDLE
+        ),
         insert: enqueue::INSERT,
+        candidates: None,
         claim: claim::CLAIM,
+        heartbeat: lease::HEARTBEAT,
         finish: vec![settle::FINISH],
         begin_commit: connect::begin_commit(None, &ConnectionSettings::default()),
         unmark: None,

@@ -15,20 +15,12 @@ const BEGIN: &str = concat!(
     " RETURNING j.id"
 );
 
-// A row that its own commit has locked is neither waited for nor called lost: `held` answers from the snapshot, and
-// `renewed` has those that were free. The sweep skips locked rows, too, so nobody takes such a row meanwhile. The new end
-// is counted from now alone: were it the later of two ends, a wrong one far in the future would stay. `OFFSET 0` keeps
-// the look-up a look-up, where a lock does not do so.
-const HEARTBEAT: &str = concat!(
-    "WITH held AS MATERIALIZED (
-        SELECT mine.* FROM unnest($1, $2, $3) AS asked (id, generation, lease_token)
-        CROSS JOIN LATERAL (
-            SELECT j.id, j.cancel_requested_at IS NOT NULL AS cancel_requested FROM leasehold.jobs AS j
-            WHERE j.id = asked.id AND j.generation = asked.generation AND j.lease_token = asked.lease_token
-              AND j.state = 'running' OFFSET 0
-        ) AS mine
-    ),
-    ",
+// A row that its own commit has locked is neither waited for nor called lost: it is among those that were `skipped`, whose
+// answer is from the snapshot. The sweep skips locked rows, too, so nobody takes such a row meanwhile. The new end is counted
+// from now alone: were it the later of two ends, a wrong one far in the future would stay. `OFFSET 0` keeps the look-up a
+// look-up, where a lock does not do so; `IS NOT TRUE` keeps the comparison one with a hash table.
+pub(super) const HEARTBEAT: &str = concat!(
+    "WITH ",
     locked!("FOR NO KEY UPDATE SKIP LOCKED"),
     ",
     renewed AS (
@@ -36,9 +28,18 @@ const HEARTBEAT: &str = concat!(
         WHERE ",
     under_the_fence!(),
     "
-        RETURNING j.id
+        RETURNING j.id, j.cancel_requested_at IS NOT NULL AS cancel_requested
     )
-    SELECT id, id IN (SELECT id FROM renewed) AS renewed, cancel_requested FROM held"
+    SELECT id, true AS renewed, cancel_requested FROM renewed
+    UNION ALL
+    SELECT skipped.id, false, skipped.cancel_requested
+    FROM unnest($1, $2, $3) AS asked (id, generation, lease_token)
+    CROSS JOIN LATERAL (
+        SELECT j.id, j.cancel_requested_at IS NOT NULL AS cancel_requested FROM leasehold.jobs AS j
+        WHERE j.id = asked.id AND j.generation = asked.generation AND j.lease_token = asked.lease_token
+          AND j.state = 'running' OFFSET 0
+    ) AS skipped
+    WHERE (asked.id IN (SELECT id FROM renewed)) IS NOT TRUE"
 );
 
 impl LeaseStatements for PgConnection {

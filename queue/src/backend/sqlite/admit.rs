@@ -39,7 +39,7 @@ macro_rules! room {
                     (SELECT json_array(id, scheduled) FROM leasehold_jobs INDEXED BY leasehold_jobs_turn
                         WHERE kind = $1 AND limit_key = keys.limit_key AND state = 'ready' AND attempt > 0
                             AND blocked_by IS NOT 'jobs'
-                        ORDER BY id LIMIT $6) AS turn
+                        ORDER BY id LIMIT $6 + 0) AS turn
                 FROM keys WHERE limit_key IS NOT NULL
             )
             SELECT limit_key, turn->>0 AS turn,
@@ -79,7 +79,7 @@ const ADMIT: &str = "
         SELECT coalesce($4, id) FROM (
             SELECT id FROM leasehold_jobs INDEXED BY leasehold_jobs_blocked
             WHERE kind = $1 AND limit_key = $2 AND blocked_by = 'limit'
-            ORDER BY limit_rank DESC, id LIMIT $3
+            ORDER BY limit_rank DESC, id LIMIT $3 + 0
         )
     ) AND state = 'ready' AND blocked_by = 'limit'
 ";
@@ -96,7 +96,7 @@ const COUNT_BEGUN: &str = "
 
 const SWEEP_STARTS: &str = "
     DELETE FROM leasehold_starts WHERE (kind, limit_key, at, job_id) IN (
-        SELECT kind, limit_key, at, job_id FROM leasehold_starts WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2
+        SELECT kind, limit_key, at, job_id FROM leasehold_starts WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2 + 0
     )
 ";
 

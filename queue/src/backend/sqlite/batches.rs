@@ -73,7 +73,7 @@ const LOOK_AT_BATCHES: &str = "
         b.discarded_at IS NULL AND (
             SELECT 1 FROM leasehold_finished_jobs AS f WHERE f.batch_id = b.id AND f.state = 'discarded' LIMIT 1
         ) IS NOT NULL AS discarded
-    FROM leasehold_batches AS b WHERE b.finished_at IS NULL AND b.id BETWEEN $1 AND $2 ORDER BY b.id LIMIT $3
+    FROM leasehold_batches AS b WHERE b.finished_at IS NULL AND b.id BETWEEN $1 AND $2 ORDER BY b.id LIMIT $3 + 0
 ";
 
 const LOCK_BATCH: &str = concat!(
@@ -101,12 +101,12 @@ const CANCEL_BATCH: &str = "
 
 const SWEEP_BATCHES: &str = "
     DELETE FROM leasehold_batches WHERE id IN (
-        SELECT id FROM leasehold_batches WHERE finished_at <= $1 ORDER BY finished_at LIMIT $2
+        SELECT id FROM leasehold_batches WHERE finished_at <= $1 ORDER BY finished_at LIMIT $2 + 0
     )
 ";
 
 const OPEN_IN_BATCH: &str = "
-    SELECT id FROM leasehold_jobs WHERE batch_id = $1 AND id > $2 ORDER BY id LIMIT $3
+    SELECT id FROM leasehold_jobs WHERE batch_id = $1 AND id > $2 ORDER BY id LIMIT $3 + 0
 ";
 
 impl BatchStatements for SqliteConnection {

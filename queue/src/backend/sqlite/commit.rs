@@ -6,7 +6,7 @@ use diesel::sql_types::BigInt;
 use diesel::{RunQueryDsl, SqliteConnection};
 
 use super::settle::{Ending, move_to_finished};
-use super::{fences_json, now_ms};
+use super::{fences_by_id, now_ms};
 use crate::backend::{CommitStatements, Completion, Ownership};
 use crate::lease::Fence;
 use crate::schema::Schema;
@@ -46,7 +46,7 @@ impl CommitStatements for SqliteConnection {
             reason: None,
             strict,
         };
-        let moved = move_to_finished(self, schema, &fences_json(&[*fence]), &completed, now_ms())?;
+        let moved = move_to_finished(self, schema, &fences_by_id(&[*fence]), &completed, now_ms())?;
         Ok(if moved.is_empty() {
             Completion::Refused
         } else {

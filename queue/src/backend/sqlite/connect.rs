@@ -23,6 +23,9 @@ use crate::sql::Sql;
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// While this process is about to commit an enqueue.
 const LOOK_OFTEN: Duration = Duration::from_millis(1);
+/// How long an application's connection waits for its turn. It may have begun a transaction that Diesel does not know of,
+/// and keep the database from whoever has the turn.
+pub(super) const PATIENCE_FOR_TURN: Duration = Duration::from_millis(250);
 
 /// One gate per database file, for as long as somebody has it.
 static GATES: LazyLock<Mutex<HashMap<PathBuf, Weak<FairMutex<()>>>>> = LazyLock::new(Mutex::default);
@@ -33,7 +36,8 @@ const SERVER: &str = "
         (SELECT journal_mode FROM pragma_journal_mode) AS journal_mode,
         (SELECT synchronous FROM pragma_synchronous) AS synchronous
 ";
-const DATABASE_FILE: &str = "SELECT file AS text FROM pragma_database_list WHERE name = 'main'";
+/// Not by the function of the same name: this reads no schema.
+const DATABASES: &str = "PRAGMA database_list";
 const JOURNAL_MODE: &str = "SELECT journal_mode AS text FROM pragma_journal_mode";
 /// As a statement of its own it takes no lock; a query of the function of that name would read the schema first.
 const BUSY_TIMEOUT: &str = "PRAGMA busy_timeout";
@@ -60,6 +64,14 @@ struct Server {
 struct OneText {
     #[diesel(sql_type = Text)]
     text: String,
+}
+
+#[derive(QueryableByName)]
+struct AttachedFile {
+    #[diesel(sql_type = Text)]
+    name: String,
+    #[diesel(sql_type = Text)]
+    file: String,
 }
 
 #[derive(QueryableByName)]
@@ -183,15 +195,15 @@ impl Connect for SqliteConnection {
     }
 
     fn write_gate(url: &str) -> WriteGate {
-        let file = database_file(url).unwrap_or_else(|| PathBuf::from(url));
-        let mut gates = GATES.lock().unwrap_or_else(PoisonError::into_inner);
-        gates.retain(|_, gate| gate.strong_count() > 0);
-        let lock = gates.get(&file).and_then(Weak::upgrade).unwrap_or_else(|| {
-            let lock = Arc::default();
-            gates.insert(file, Arc::downgrade(&lock));
-            lock
-        });
-        WriteGate { lock: Some(lock) }
+        let file = Self::establish(url).ok().and_then(|mut conn| database_file(&mut conn));
+        gate_of(file.unwrap_or_else(|| PathBuf::from(url)))
+    }
+
+    fn in_turn<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        match database_file(self) {
+            Some(file) => gate_of(file).hold_within(PATIENCE_FOR_TURN, || work(self)),
+            None => work(self),
+        }
     }
 
     fn wait_for_change(&mut self, seen: &mut i64, wake: &Receiver<()>, timeout: Duration) {
@@ -223,7 +235,7 @@ impl Connect for SqliteConnection {
 }
 
 /// The mode is kept in the file. Changing it fails at once, without waiting, when another connection is changing it too.
-fn use_wal(conn: &mut SqliteConnection, patience: Duration) -> QueryResult<()> {
+pub(super) fn use_wal(conn: &mut SqliteConnection, patience: Duration) -> QueryResult<()> {
     let deadline = Instant::now() + patience;
     loop {
         let tried = match Sql(JOURNAL_MODE, ()).get_result::<OneText>(conn) {
@@ -240,9 +252,21 @@ fn use_wal(conn: &mut SqliteConnection, patience: Duration) -> QueryResult<()> {
     }
 }
 
-/// SQLite's own answer, because an address may be a path, a `file:` URI with parameters, or lead over a link.
-fn database_file(url: &str) -> Option<PathBuf> {
-    let mut conn = SqliteConnection::establish(url).ok()?;
-    let file = Sql(DATABASE_FILE, ()).get_result::<OneText>(&mut conn).ok()?.text;
-    PathBuf::from(file).canonicalize().ok()
+/// SQLite's own answer, because an address may be a path, a `file:` URI with parameters, or lead over a link. `None` for a
+/// database in memory or in a temporary file.
+fn database_file(conn: &mut SqliteConnection) -> Option<PathBuf> {
+    let databases: Vec<AttachedFile> = Sql(DATABASES, ()).load(conn).ok()?;
+    let main = databases.into_iter().find(|database| database.name == "main")?;
+    PathBuf::from(main.file).canonicalize().ok()
+}
+
+fn gate_of(file: PathBuf) -> WriteGate {
+    let mut gates = GATES.lock().unwrap_or_else(PoisonError::into_inner);
+    let lock = gates.get(&file).and_then(Weak::upgrade).unwrap_or_else(|| {
+        gates.retain(|_, gate| gate.strong_count() > 0);
+        let lock = Arc::default();
+        gates.insert(file, Arc::downgrade(&lock));
+        lock
+    });
+    WriteGate { lock: Some(lock) }
 }

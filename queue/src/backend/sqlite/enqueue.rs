@@ -1,7 +1,7 @@
 //! Enqueue.
 
 use diesel::result::QueryResult;
-use diesel::sql_types::{BigInt, Nullable, Text};
+use diesel::sql_types::{BigInt, Bool, Integer, Nullable, Text};
 use diesel::{QueryableByName, RunQueryDsl, SqliteConnection};
 
 use super::{json, now_ms};
@@ -20,6 +20,15 @@ pub(super) const INSERT: &str = "
         coalesce(value->>9, lower(hex(randomblob(16)))), value->>10, $2,
         $2 + (value->11->>0), value->11->>1, value->11->>2, value->11->>3, value->11->>4, value->11->>5, value->11->>6
     FROM json_each($1)
+    RETURNING id
+";
+
+/// One job by itself, which has no need of JSON.
+const INSERT_ONE: &str = "
+    INSERT INTO leasehold_jobs (queue, kind, version, payload, priority, run_at, scheduled, max_attempts, lease_ms,
+        idempotency_key, unique_key, created_at, expires_at, limit_key, limit_rank, batch_id, awaited, blocked_by, unique_states)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9,
+        coalesce($10, lower(hex(randomblob(16)))), $11, $12, $12 + $13, $14, $15, $16, $17, $18, $19)
     RETURNING id
 ";
 
@@ -48,6 +57,9 @@ impl EnqueueStatements for SqliteConnection {
     fn insert(&mut self, schema: &Schema, jobs: &[NewJob]) -> QueryResult<Vec<i64>> {
         // No transaction of our own around it: a caller may have begun one that Diesel does not know of.
         let now = now_ms();
+        if let [job] = jobs {
+            return insert_one(self, schema, job, now);
+        }
         let mut ids = Vec::with_capacity(jobs.len());
         let mut rest = jobs;
         while !rest.is_empty() {
@@ -91,14 +103,44 @@ pub(super) fn due(run_at: RunAt, now: i64) -> i64 {
     }
 }
 
-/// A job as the elements that [`INSERT`] reads.
-fn row(job: &NewJob, now: i64) -> impl serde::Serialize {
-    let run_at = due(job.run_at, now);
-    let blocked_by = match &job.limit_key {
+fn blocked_by(job: &NewJob, run_at: i64, now: i64) -> Option<&'static str> {
+    match &job.limit_key {
         _ if job.waits => Some("jobs"),
         Some(_) if run_at <= now => Some("limit"),
         _ => None,
-    };
+    }
+}
+
+fn insert_one(conn: &mut SqliteConnection, schema: &Schema, job: &NewJob, now: i64) -> QueryResult<Vec<i64>> {
+    let run_at = due(job.run_at, now);
+    let binds = (
+        bind::<Text, _>(&job.queue),
+        bind::<Text, _>(job.kind.as_ref()),
+        bind::<Integer, _>(job.version),
+        bind::<Text, _>(&job.payload),
+        bind::<Integer, _>(i32::from(job.priority)),
+        bind::<BigInt, _>(run_at),
+        bind::<Bool, _>(run_at > now && !job.waits),
+        bind::<Integer, _>(job.max_attempts),
+        bind::<BigInt, _>(job.lease_ms),
+        bind::<Nullable<Text>, _>(job.idempotency_key.as_deref()),
+        bind::<Nullable<Text>, _>(job.unique_key.as_deref()),
+        bind::<BigInt, _>(now),
+        bind::<Nullable<BigInt>, _>(job.expires_ms),
+        bind::<Nullable<Text>, _>(job.limit_key.as_deref()),
+        bind::<Integer, _>(i32::from(job.limit_rank)),
+        bind::<Nullable<BigInt>, _>(job.batch_id),
+        bind::<Bool, _>(job.awaited),
+        bind::<Nullable<Text>, _>(blocked_by(job, run_at, now)),
+        bind::<Integer, _>(i32::from(job.unique.mask())),
+    );
+    let inserted: Vec<Id> = Sql(schema.render(INSERT_ONE), binds).load(conn)?;
+    Ok(inserted.into_iter().map(|row| row.id).collect())
+}
+
+/// A job as the elements that [`INSERT`] reads.
+fn row(job: &NewJob, now: i64) -> impl serde::Serialize {
+    let run_at = due(job.run_at, now);
     (
         &job.queue,
         &job.kind,
@@ -118,7 +160,7 @@ fn row(job: &NewJob, now: i64) -> impl serde::Serialize {
             job.limit_rank,
             job.batch_id,
             i32::from(job.awaited),
-            blocked_by,
+            blocked_by(job, run_at, now),
             job.unique.mask(),
         ),
     )

@@ -20,7 +20,7 @@ const COPY_EXPIRED: &str = "
     FROM leasehold_jobs INDEXED BY leasehold_jobs_expires
     WHERE state = 'ready' AND expires_at IS NOT NULL AND expires_at <= $1 AND generation < 9223372036854775806
         AND ($3 IS NULL OR id = $3)
-    ORDER BY expires_at LIMIT $2
+    ORDER BY expires_at LIMIT $2 + 0
     RETURNING id, unique_key, queue, kind, attempt, generation, state, false AS begun
 ";
 
@@ -35,7 +35,7 @@ const DELETE_EXPIRED: &str = "
 
 const EXPIRED_JOBS: &str = "
     SELECT id FROM leasehold_jobs INDEXED BY leasehold_jobs_expires
-    WHERE state = 'ready' AND expires_at IS NOT NULL AND expires_at <= $1 ORDER BY expires_at LIMIT $2
+    WHERE state = 'ready' AND expires_at IS NOT NULL AND expires_at <= $1 ORDER BY expires_at LIMIT $2 + 0
 ";
 
 #[derive(QueryableByName)]

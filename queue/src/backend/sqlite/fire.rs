@@ -17,7 +17,7 @@ const FIRES_AHEAD: &str = "
 const DUE_SCHEDULES: &str = concat!(
     "SELECT ",
     schedule_columns!(),
-    " FROM leasehold_schedules WHERE paused = 0 AND next_at <= $1 AND name > $2 ORDER BY name LIMIT $3"
+    " FROM leasehold_schedules WHERE paused = 0 AND next_at <= $1 AND name > $2 ORDER BY name LIMIT $3 + 0"
 );
 
 const FIRED: &str = "
@@ -40,7 +40,7 @@ const ADVANCE: &str = "
 
 const SWEEP_FIRES: &str = "
     DELETE FROM leasehold_fires WHERE (schedule, fire_at) IN (
-        SELECT schedule, fire_at FROM leasehold_fires WHERE fired_at <= $1 ORDER BY fired_at LIMIT $2
+        SELECT schedule, fire_at FROM leasehold_fires WHERE fired_at <= $1 ORDER BY fired_at LIMIT $2 + 0
     )
 ";
 

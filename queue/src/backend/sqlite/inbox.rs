@@ -16,7 +16,7 @@ const ACCEPT: &str = "
 
 const PURGE_INBOX: &str = "
     DELETE FROM leasehold_inbox_events WHERE (consumer, event_id) IN (
-        SELECT consumer, event_id FROM leasehold_inbox_events WHERE at <= $1 ORDER BY at LIMIT $2
+        SELECT consumer, event_id FROM leasehold_inbox_events WHERE at <= $1 ORDER BY at LIMIT $2 + 0
     )
 ";
 

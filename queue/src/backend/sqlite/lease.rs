@@ -17,7 +17,7 @@ const BEGIN: &str = "
 ";
 
 /// No row is ever skipped: whoever has the write lock has it to himself, and a database that stays busy is an error.
-const HEARTBEAT: &str = "
+pub(super) const HEARTBEAT: &str = "
     UPDATE leasehold_jobs AS j SET lease_until = $2 + j.lease_ms FROM json_each($1) AS f
     WHERE j.id = f.value->>0 AND j.generation = f.value->>1 AND j.lease_token = f.value->>2 AND j.state = 'running'
     RETURNING id, true AS renewed, cancel_requested_at IS NOT NULL AS cancel_requested

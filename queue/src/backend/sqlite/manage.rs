@@ -39,7 +39,7 @@ const JOBS: &str = concat!(
     matching!("j.created_at"),
     " AND ($6 IS NULL OR ",
     failed_with!(),
-    ") AND j.id > $7 ORDER BY j.id LIMIT $8)
+    ") AND j.id > $7 ORDER BY j.id LIMIT $8 + 0)
     UNION ALL
     SELECT * FROM (SELECT ",
     job_columns!(),
@@ -48,8 +48,8 @@ const JOBS: &str = concat!(
     matching!("j.finished_at"),
     " AND ($6 IS NULL OR instr(j.reason, $6) > 0 OR ",
     failed_with!(),
-    ") AND j.id > $7 ORDER BY j.id LIMIT $8)
-    ORDER BY id LIMIT $8"
+    ") AND j.id > $7 ORDER BY j.id LIMIT $8 + 0)
+    ORDER BY id LIMIT $8 + 0"
 );
 
 const REQUEST_CANCEL: &str = "
@@ -132,7 +132,7 @@ const SEEN: &str = "
             OR EXISTS (SELECT 1 FROM leasehold_job_waits AS w JOIN leasehold_jobs AS j ON j.id = w.job_id WHERE w.on_job_id = f.id)
         ) AS needed
     FROM leasehold_finished_jobs AS f
-    WHERE state = $1 AND finished_at <= $2 AND (finished_at, id) > ($3, $4) ORDER BY finished_at, id LIMIT $5
+    WHERE state = $1 AND finished_at <= $2 AND (finished_at, id) > ($3, $4) ORDER BY finished_at, id LIMIT $5 + 0
 ";
 
 const PURGE_ERRORS: &str = "DELETE FROM leasehold_job_errors WHERE job_id IN (SELECT value FROM json_each($1))";

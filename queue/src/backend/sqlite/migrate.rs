@@ -1,11 +1,14 @@
 //! The migrations and the ledger, on SQLite.
 
+use std::time::Duration;
+
 use diesel::connection::{AnsiTransactionManager, TransactionManager};
 use diesel::result::QueryResult;
 use diesel::sql_types::{Bool, Integer, Text};
 use diesel::{QueryableByName, RunQueryDsl, SqliteConnection};
 
-use super::connect::with_busy_timeout;
+use super::begin_immediate;
+use super::connect::{use_wal, with_busy_timeout};
 use crate::commit::depth;
 use crate::migrate::{Migrate, Script};
 use crate::schema::Schema;
@@ -111,8 +114,13 @@ impl Migrate for SqliteConnection {
 
     fn begin_migrating(&mut self, _: &Schema) -> QueryResult<()> {
         match depth(self)? {
-            // The write lock first: a transaction that reads before it writes is refused when another one wrote since.
-            0 => AnsiTransactionManager::begin_transaction_sql(self, "BEGIN IMMEDIATE"),
+            0 => {
+                // A worker's start does it otherwise, but a program that only enqueues would pay for five fsyncs a job
+                // instead of one until then. Who has the file open at this moment can prevent it.
+                let _ = use_wal(self, Duration::ZERO);
+                // The write lock first: a transaction that reads before it writes is refused when another one wrote since.
+                begin_immediate(self)
+            }
             _ => AnsiTransactionManager::begin_transaction(self),
         }
     }

@@ -4,6 +4,9 @@
 //! runs in a transaction that has the write lock from its first statement on ([`write()`]), and times are read after that
 //! lock was taken. The fence is named in every write all the same: an older file may have been put back, and the two
 //! backends shall read alike.
+//!
+//! A bound limit is written `LIMIT $n + 0`: of a bare parameter SQLite reads the value when it plans a statement, and so
+//! prepares the statement anew at every use.
 
 #[macro_use]
 mod schedule;
@@ -109,6 +112,23 @@ fn fences_json(fences: &[Fence]) -> String {
         let _ = write!(json, r#"[{id},{generation},"{lease_token}"]"#);
     }
     json.push_str(if json.is_empty() { "[]" } else { "]" });
+    json
+}
+
+/// `{"id": "generation.token", …}`. SQLite takes this apart in half the time that arrays in an array cost it.
+fn fences_by_id(fences: &[Fence]) -> String {
+    let mut json = String::with_capacity(2 + 64 * fences.len());
+    for Fence {
+        id,
+        generation,
+        lease_token,
+    } in fences
+    {
+        json.push(if json.is_empty() { '{' } else { ',' });
+        // Writing to a String cannot fail.
+        let _ = write!(json, r#""{id}":"{generation}.{lease_token}""#);
+    }
+    json.push_str(if json.is_empty() { "{}" } else { "}" });
     json
 }
 

@@ -18,7 +18,7 @@ const EMIT: &str = "
 const DEAD_EVENTS: &str = "
     SELECT id, event_id, topic, key, payload, attempt, error, created_at AS created_at_ms, dead_at AS dead_at_ms
     FROM leasehold_outbox_events
-    WHERE state = 'dead' AND id > $2 AND ($1 IS NULL OR topic = $1) ORDER BY id LIMIT $3
+    WHERE state = 'dead' AND id > $2 AND ($1 IS NULL OR topic = $1) ORDER BY id LIMIT $3 + 0
 ";
 
 const REDELIVER: &str = "

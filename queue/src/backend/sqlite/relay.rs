@@ -57,7 +57,7 @@ const CLAIM_EVENTS: &str = "
                 SELECT id, state = 'ready' AND suspect = $5 AND run_at <= $10
                     AND generation < 9223372036854775805 AND attempt < 2147483647 AS open
                 FROM leasehold_outbox_events INDEXED BY leasehold_outbox_events_keys
-                WHERE topic = $1 AND key = given.value AND state <> 'dead' ORDER BY id LIMIT $3
+                WHERE topic = $1 AND key = given.value AND state <> 'dead' ORDER BY id LIMIT $3 + 0
             ))) AS run
             WHERE NOT EXISTS (SELECT 1 FROM leasehold_outbox_events INDEXED BY leasehold_outbox_events_running
                     WHERE topic = $1 AND key = given.value AND state = 'running')
@@ -69,9 +69,9 @@ const CLAIM_EVENTS: &str = "
                 SELECT id FROM leasehold_outbox_events INDEXED BY leasehold_outbox_events_unkeyed
                 WHERE topic = $1 AND key IS NULL AND state = 'ready' AND suspect = $5 AND run_at <= $10
                   AND generation < 9223372036854775805 AND attempt < 2147483647
-                ORDER BY run_at, id LIMIT $4
+                ORDER BY run_at, id LIMIT $4 + 0
             )
-        ) WHERE whole = 1 ORDER BY place, id LIMIT $7
+        ) WHERE whole = 1 ORDER BY place, id LIMIT $7 + 0
     ) AND state = 'ready'
     RETURNING id, event_id, key, payload, attempt, max_attempts, generation, created_at AS created_at_ms
 ";
@@ -115,7 +115,7 @@ const RELEASE_EVENTS: &str = "
 const EXPIRED_EVENTS: &str = "
     SELECT id, generation, lease_token FROM leasehold_outbox_events INDEXED BY leasehold_outbox_events_running
     WHERE topic = $1 AND state = 'running' AND lease_until <= $2 AND generation < 9223372036854775806
-    ORDER BY id LIMIT $3
+    ORDER BY id LIMIT $3 + 0
 ";
 
 const SWEEP_EVENTS: &str = "

@@ -62,7 +62,7 @@ const PICK: &str = concat!(
     asked!(),
     " SELECT CAST(asked.id AS TEXT) AS id FROM asked JOIN {table} AS r ON r.{id} = asked.id WHERE ",
     claimable!(ready: "$1", running: "$2", now: "$3"),
-    " ORDER BY asked.place LIMIT $4"
+    " ORDER BY asked.place LIMIT $4 + 0"
 );
 
 const CLAIM: &str = concat!(

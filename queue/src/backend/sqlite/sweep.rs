@@ -1,5 +1,7 @@
 //! Sweep.
 
+use std::collections::BTreeMap;
+
 use diesel::result::QueryResult;
 use diesel::sql_types::{BigInt, Bool, Integer, Nullable, Text};
 use diesel::{QueryableByName, RunQueryDsl, SqliteConnection};
@@ -21,7 +23,7 @@ const EXPIRED: &str = "
     FROM leasehold_jobs INDEXED BY leasehold_jobs_held
     WHERE worker IS NOT NULL AND state = 'running' AND lease_until <= $1 AND generation < 9223372036854775806
         AND ($3 IS NULL OR id = $3)
-    ORDER BY id LIMIT $2
+    ORDER BY id LIMIT $2 + 0
 ";
 
 const TAKE_BACK: &str = "
@@ -35,7 +37,7 @@ const TAKE_BACK: &str = "
 
 const SWEEP_KEYS: &str = "
     DELETE FROM leasehold_unique_keys WHERE key IN (
-        SELECT key FROM leasehold_unique_keys WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2
+        SELECT key FROM leasehold_unique_keys WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2 + 0
     )
 ";
 
@@ -116,13 +118,9 @@ fn sweep(conn: &mut SqliteConnection, schema: &Schema, limit: i64, only: Option<
                 reason: Some("lease expired"),
                 strict: false,
             };
-            move_to_finished(
-                conn,
-                schema,
-                &fences_of(&expired, |row| row.fate == state)?,
-                &ending,
-                now,
-            )?;
+            let ended = expired.iter().filter(|row| row.fate == state);
+            let fences = ended.map(|row| (row.id.to_string(), format!("{}.{}", row.generation, row.lease_token)));
+            move_to_finished(conn, schema, &json(&fences.collect::<BTreeMap<_, _>>())?, &ending, now)?;
         }
         let ready = fences_of(&expired, |row| row.fate == "ready")?;
         Sql(schema.render(TAKE_BACK), (bind::<Text, _>(ready),)).execute(conn)?;

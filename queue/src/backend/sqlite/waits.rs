@@ -16,12 +16,12 @@ const INSERT_WAITS: &str = "
 
 const DEPENDENTS: &str = "
     SELECT DISTINCT job_id AS id FROM leasehold_job_waits
-    WHERE on_job_id IN (SELECT value FROM json_each($1)) AND job_id > $2 ORDER BY job_id LIMIT $3
+    WHERE on_job_id IN (SELECT value FROM json_each($1)) AND job_id > $2 ORDER BY job_id LIMIT $3 + 0
 ";
 
 const WAITING_JOBS: &str = "
     SELECT kind, id FROM leasehold_jobs INDEXED BY leasehold_jobs_waiting
-    WHERE blocked_by = 'jobs' AND (kind, id) > ($1, $2) ORDER BY kind, id LIMIT $3
+    WHERE blocked_by = 'jobs' AND (kind, id) > ($1, $2) ORDER BY kind, id LIMIT $3 + 0
 ";
 
 /// Those enqueued last tend to end last, so the look for one that is open begins there. A callback of a batch waits for no

@@ -22,10 +22,10 @@ const DEPTHS: &str = "
     SELECT queue, sum(jobs) AS ready, coalesce(max($2 - oldest), 0) AS oldest_ms FROM (
         SELECT served.value->>0 AS queue,
             (SELECT count(*) FROM (SELECT 1 FROM leasehold_jobs WHERE queue = served.value->>0 AND kind = served.value->>1
-                AND version = served.value->>2 AND state = 'ready' AND scheduled = 0 AND blocked_by IS NULL LIMIT $3)) AS jobs,
+                AND version = served.value->>2 AND state = 'ready' AND scheduled = 0 AND blocked_by IS NULL LIMIT $3 + 0)) AS jobs,
             (SELECT min(run_at) FROM (SELECT run_at FROM leasehold_jobs WHERE queue = served.value->>0
                 AND kind = served.value->>1 AND version = served.value->>2 AND state = 'ready' AND scheduled = 0
-                AND blocked_by IS NULL ORDER BY priority DESC, run_at, id LIMIT $3)) AS oldest
+                AND blocked_by IS NULL ORDER BY priority DESC, run_at, id LIMIT $3 + 0)) AS oldest
         FROM json_each($1) AS served
     ) GROUP BY queue
 ";

@@ -11,6 +11,7 @@ use diesel::connection::SimpleConnection;
 use diesel::result::Error;
 
 use super::{Database, new_job};
+use crate::backend::sqlite::connect::PATIENCE_FOR_TURN;
 use crate::backend::{Connect, ConnectionSettings, EnqueueStatements, ServerError};
 use crate::commit::depth;
 use crate::schema::Schema;
@@ -117,4 +118,25 @@ fn a_commit_of_another_connection_ends_the_wait_even_if_it_came_before() {
     let started = Instant::now();
     waiter.wait_for_change(&mut seen, &woken, Duration::from_millis(20));
     assert!(started.elapsed() >= Duration::from_millis(20));
+}
+
+#[test]
+fn an_enqueue_waits_for_its_turn_but_not_for_ever() {
+    let database = Database::new();
+    let mut conn = database.connect();
+    let took = SqliteConnection::write_gate(database.url()).hold(|| {
+        std::thread::spawn(move || {
+            let begun = Instant::now();
+            enqueue_alone(&mut conn);
+            begun.elapsed()
+        })
+        .join()
+        .unwrap()
+    });
+    assert!(took >= PATIENCE_FOR_TURN, "{took:?}");
+}
+
+fn enqueue_alone(conn: &mut SqliteConnection) {
+    let enqueued = crate::enqueue::insert(vec![new_job()], conn, &crate::EnqueueOptions::new());
+    assert!(enqueued.unwrap()[0].is_new());
 }
