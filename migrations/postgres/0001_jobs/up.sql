@@ -238,3 +238,27 @@ BEGIN
     RETURN job;
 END
 $body$;
+
+-- Takes back jobs that nobody has claimed since they were enqueued: those whose unique or idempotency key turns out to be
+-- another's. With the rights of the owner, so that whoever enqueues needs none to delete jobs.
+CREATE FUNCTION leasehold.withdraw(ids bigint[]) RETURNS SETOF bigint
+LANGUAGE sql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $body$
+    WITH withdrawn AS (
+        DELETE FROM leasehold.jobs AS j WHERE j.id = ANY (ids) AND j.state = 'ready' AND j.generation = 0
+        RETURNING j.id, j.unique_key, j.idempotency_key
+    ),
+    stored AS MATERIALIZED (
+        SELECT unique_key AS key FROM withdrawn WHERE unique_key IS NOT NULL
+        UNION ALL
+        SELECT 'idempotency:' || encode(sha256(convert_to(idempotency_key, 'UTF8')), 'hex')
+        FROM withdrawn
+    ),
+    freed AS (
+        DELETE FROM leasehold.unique_keys AS k
+        WHERE k.key = ANY (ARRAY(SELECT key FROM stored)) AND k.job_id = ANY (ARRAY(SELECT id FROM withdrawn))
+    )
+    SELECT id FROM withdrawn
+$body$;
+REVOKE ALL ON FUNCTION leasehold.withdraw(bigint[]) FROM PUBLIC;
