@@ -56,7 +56,7 @@ CREATE TABLE leasehold.jobs (
             ELSE false
         END
         AND run_at > '-infinity' AND run_at < '10000-01-01 00:00:00+00'
-        AND generation BETWEEN 0 AND 9223372036854775806
+        AND generation BETWEEN 0 AND 9223372036854775806 AND lease_ms BETWEEN 1 AND 31536000000
     )
 ) WITH (fillfactor = 80, vacuum_truncate = off,
     autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0
