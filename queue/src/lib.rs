@@ -329,6 +329,9 @@ mod guide {
     struct Results;
     #[doc = include_str!("../../docs/guide/retries.md")]
     struct Retries;
+    #[cfg(feature = "postgres")]
+    #[doc = include_str!("../../docs/guide/roles.md")]
+    struct Roles;
     #[doc = include_str!("../../docs/guide/rows.md")]
     struct Rows;
     #[cfg(feature = "schedules")]

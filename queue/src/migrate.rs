@@ -20,6 +20,11 @@ pub use ledger::MigrationSql;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) use ledger::Script;
 
+#[cfg(feature = "postgres")]
+mod roles;
+#[cfg(feature = "postgres")]
+pub use roles::{RoleNameError, RoleNames};
+
 /// The level of this program. A schema states the least level that may run on it, and refuses the programs below.
 ///
 /// A migration that an older program can live with leaves that minimum alone, so a fleet is updated program by program:
@@ -178,6 +183,29 @@ impl Migrations {
             first.down.push_str(&C::drop_ledger(&self.schema));
         }
         all
+    }
+
+    /// SQL for PostgreSQL that makes three roles without rights that their programs do not use, and takes from `PUBLIC` what it
+    /// has in the schema. It belongs after the migrations, in one transaction, and again after each later migration.
+    ///
+    /// - `leasehold_producer` enqueues, emits and accepts events, and sees jobs and their results. It cannot claim, complete or
+    ///   delete a job.
+    /// - `leasehold_worker` does everything that workers, relays, schedules and [`manage`](crate::manage) do, enqueuing among it.
+    ///   It cannot change the tables themselves.
+    /// - `leasehold_reader` reads, but no payload and no result unless [`RoleNames::reader_sees_payloads`] says so.
+    ///
+    /// None of them logs in: grant them to logins.
+    ///
+    /// ```
+    /// use leasehold::migrate::{Migrations, RoleNames};
+    ///
+    /// let sql = Migrations::new().roles_sql(&RoleNames::new());
+    /// assert!(sql.contains("CREATE ROLE"));
+    /// ```
+    #[cfg(feature = "postgres")]
+    #[must_use]
+    pub fn roles_sql(&self, roles: &RoleNames) -> String {
+        roles.sql(&self.schema)
     }
 
     fn apply<C: Backend>(&self, conn: &mut C) -> Result<Vec<String>, MigrateError> {

@@ -9,6 +9,8 @@ mod life;
 #[cfg(feature = "postgres")]
 mod rights;
 #[cfg(feature = "postgres")]
+mod roles;
+#[cfg(feature = "postgres")]
 mod settings;
 #[cfg(feature = "postgres")]
 mod sql_enqueue;

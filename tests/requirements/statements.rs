@@ -39,11 +39,6 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
         "ready rows that are due; ownership does not change",
     ),
     (
-        "postgres/enqueue",
-        "WITHDRAW",
-        "rows of the same transaction, which nobody else has seen: ready, generation 0",
-    ),
-    (
         "sqlite/enqueue",
         "WITHDRAW",
         "rows of the same transaction, which nobody else has seen: ready, generation 0",

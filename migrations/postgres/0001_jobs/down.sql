@@ -1,3 +1,4 @@
+DROP FUNCTION leasehold.withdraw(bigint[]);
 DROP FUNCTION leasehold.enqueue(text, json, jsonb);
 DROP TABLE leasehold.compatibility;
 DROP TABLE leasehold.workers;

@@ -72,10 +72,11 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Claimer<'a, C, A> {
     fn room(&self) -> usize {
         let line = &self.shared.line;
         let ahead = self.shared.pace.ahead();
-        line.tell_below(ahead / 2 + 1);
+        let low = self.shared.pace.low();
+        line.tell_below(low.saturating_add(1));
         let (idle, claimed) = (line.idle(), line.len() + self.unrecorded.len());
         let nothing_there = self.dry && line.len() > 0;
-        let enough = claimed > ahead / 2 || ahead == 0;
+        let enough = claimed > low || ahead == 0;
         // Handlers may be faster than the database; the settler tells when it has caught up.
         let unsettled = self.settle.len() > 2 * BATCH;
         if idle == 0 && (nothing_there || enough || self.others_wait()) || unsettled {
@@ -149,7 +150,12 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Claimer<'a, C, A> {
     }
 
     fn most(&self) -> usize {
-        BATCH.max(self.shared.threads).max(self.shared.pace.ahead())
+        let fixed = if self.shared.pace.is_adaptive() {
+            0
+        } else {
+            self.shared.pace.ahead()
+        };
+        BATCH.max(self.shared.threads).max(fixed)
     }
 
     /// Whether its handler begins only after that was recorded: its starts are counted, or it was taken from an owner

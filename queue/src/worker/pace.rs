@@ -5,6 +5,8 @@ use std::time::Duration;
 
 /// Jobs in one claim, and in one statement of the settler.
 pub(crate) const BATCH: usize = 500;
+/// One claim in line and one on its way.
+const MOST_AHEAD: usize = 2 * BATCH;
 /// The moment is so many claims long, so that the next jobs have come before the threads run out of these; but a job that
 /// another process could begin at once does not lie here for long.
 const CLAIMS: u64 = 4;
@@ -59,7 +61,15 @@ impl Pace {
         let moment = Duration::from_nanos(self.claim.load(Ordering::Relaxed).saturating_mul(CLAIMS));
         let moment = nanos(moment.clamp(LEAST, MOST));
         let jobs = self.threads.saturating_mul(moment) / job;
-        usize::try_from(jobs).unwrap_or(BATCH).min(BATCH)
+        usize::try_from(jobs).unwrap_or(MOST_AHEAD).min(MOST_AHEAD)
+    }
+
+    /// With so many in line, or fewer, it is time for the next claim.
+    pub(crate) fn low(&self) -> usize {
+        match self.fixed {
+            Some(fixed) => fixed,
+            None => self.ahead() / 2,
+        }
     }
 }
 
@@ -97,7 +107,10 @@ mod tests {
     fn as_many_jobs_are_ahead_as_the_threads_get_through_in_a_moment() {
         assert_eq!(pace(Duration::from_millis(2), Duration::from_millis(5)).ahead(), 80);
         assert_eq!(pace(Duration::from_secs(1), Duration::from_millis(5)).ahead(), 0);
-        assert_eq!(pace(Duration::from_micros(1), Duration::from_millis(1)).ahead(), BATCH);
+        assert_eq!(
+            pace(Duration::from_micros(1), Duration::from_millis(1)).ahead(),
+            MOST_AHEAD
+        );
     }
 
     #[test]
@@ -115,7 +128,7 @@ mod tests {
     #[test]
     fn no_time_and_all_of_time_are_times() {
         let pace = pace(Duration::ZERO, Duration::MAX);
-        assert_eq!(pace.ahead(), BATCH);
+        assert_eq!(pace.ahead(), MOST_AHEAD);
         pace.ran(Duration::MAX);
         assert_eq!(pace.ahead(), 0);
     }

@@ -3,9 +3,15 @@ use std::fmt;
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 
-use super::server::server;
+use leasehold::migrate::{Migrations, RoleNames};
+
+use super::ROLE_VARIABLE;
+use super::server::{server, with_user};
 use crate::TestDb;
 use crate::answer::{Integer, OptionalText};
+
+const GROUP: &str = "leasehold_test";
+const LOGIN: &str = "leasehold_test_login";
 
 /// An empty database on the tests' server, dropped with this.
 pub struct Database {
@@ -17,8 +23,38 @@ pub struct Database {
 /// Makes an empty database.
 pub fn database() -> Database {
     let (name, url) = server().create_database();
-    let session = PgConnection::establish(&url).expect("the new database can be connected to");
+    let mut session = PgConnection::establish(&url).expect("the new database can be connected to");
+    let url = if restricted() {
+        restrict(&mut session, &url)
+    } else {
+        url
+    };
     Database { name, url, session }
+}
+
+/// Whether the tests connect as a producer and worker who may do nothing else, and the queue's tables are there before.
+fn restricted() -> bool {
+    std::env::var_os(ROLE_VARIABLE).is_some_and(|role| role == "worker")
+}
+
+/// Makes the queue's tables, and a login that may use them and the tables that tests make, but change none; its URL.
+fn restrict(session: &mut PgConnection, url: &str) -> String {
+    leasehold::migrate(session).expect("an empty database can be migrated");
+    let names = RoleNames::new().prefix(GROUP).expect("a plain name");
+    let roles = Migrations::new().roles_sql(&names);
+    // Roles are the server's: another test may make the same at this instant.
+    let login = format!(
+        "DO $$ BEGIN CREATE ROLE {LOGIN} LOGIN; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$;
+         DO $$ BEGIN GRANT {GROUP}_producer, {GROUP}_worker TO {LOGIN}; EXCEPTION WHEN unique_violation THEN NULL; END $$;
+         ALTER DEFAULT PRIVILEGES GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO {LOGIN};
+         ALTER DEFAULT PRIVILEGES GRANT USAGE ON SEQUENCES TO {LOGIN};"
+    );
+    for statements in [roles, login] {
+        session
+            .batch_execute(&statements)
+            .unwrap_or_else(|error| panic!("{statements}: {error}"));
+    }
+    with_user(url, LOGIN)
 }
 
 impl Database {

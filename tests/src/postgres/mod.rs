@@ -20,3 +20,6 @@ pub use database::{Database, database};
 pub const URL_VARIABLE: &str = "LEASEHOLD_TEST_DATABASE_URL";
 /// Names the directory of the server's binaries, before all other places.
 pub const BINARIES_VARIABLE: &str = "LEASEHOLD_TEST_POSTGRES_BIN";
+/// `worker`: the tests connect as a login that is producer and worker, see `Migrations::roles_sql`; the server must trust it.
+#[cfg(feature = "postgres")]
+pub const ROLE_VARIABLE: &str = "LEASEHOLD_TEST_ROLE";

@@ -150,9 +150,27 @@ fn with_database(url: &str, name: &str) -> String {
     format!("{scheme}://{server}/{name}{parameters}")
 }
 
+/// `url` with another user, who has no password.
+pub(super) fn with_user(url: &str, user: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("postgres", url));
+    let address = rest.find(['/', '?']).unwrap_or(rest.len());
+    let host = rest[..address].rfind('@').map_or(0, |at| at + 1);
+    format!("{scheme}://{user}@{}", &rest[host..])
+}
+
 #[cfg(test)]
 mod tests {
-    use super::with_database;
+    use super::{with_database, with_user};
+
+    #[test]
+    fn only_the_user_of_a_url_is_replaced() {
+        assert_eq!(
+            with_user("postgres://a:b@host:1/c?x=/d", "u"),
+            "postgres://u@host:1/c?x=/d"
+        );
+        assert_eq!(with_user("postgres://host", "u"), "postgres://u@host");
+        assert_eq!(with_user("postgres:///c?host=/a@b", "u"), "postgres://u@/c?host=/a@b");
+    }
 
     #[test]
     fn only_the_database_of_a_url_is_replaced() {
