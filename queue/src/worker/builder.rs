@@ -339,10 +339,10 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
         crate::schedule::define_all(&mut conn, &self.schema, &self.schedules)?;
         drop(conn);
         let (wake, wakes) = bounded(1);
-        let (line, entry) = Line::new();
+        let (line, wanted) = Line::new();
         let shared = Arc::new(self.share(wake, line)?);
         crate::wake::register(shared.wake.clone(), shared.cancels.0.clone());
-        Running::start(shared, entry, wakes)
+        Running::start(shared, wanted, wakes)
     }
 
     fn share(mut self, wake: crossbeam_channel::Sender<()>, line: Line) -> Result<Shared<C, A>, StartError> {

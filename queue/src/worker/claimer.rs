@@ -26,7 +26,9 @@ const PATIENCE: Duration = Duration::from_millis(250);
 pub(crate) struct Claimer<'a, C: Backend, A> {
     shared: &'a Shared<C, A>,
     source: Source<'a, C, A>,
-    entry: Entry,
+    /// Ends the line when the claimer ends.
+    _entry: Entry<'a>,
+    wanted: Receiver<()>,
     settle: Sender<ToSettle>,
     /// Claimed ahead, and not to begin before that is recorded.
     unrecorded: VecDeque<(Instant, Claimed)>,
@@ -37,12 +39,18 @@ pub(crate) struct Claimer<'a, C: Backend, A> {
 }
 
 impl<'a, C: Backend, A: Send + Sync + 'static> Claimer<'a, C, A> {
-    pub(crate) fn new(shared: &'a Shared<C, A>, entry: Entry, settle: Sender<ToSettle>, wake: Receiver<()>) -> Self {
+    pub(crate) fn new(
+        shared: &'a Shared<C, A>,
+        wanted: Receiver<()>,
+        settle: Sender<ToSettle>,
+        wake: Receiver<()>,
+    ) -> Self {
         let source = Source::new(shared, "claim", wake);
         Self {
             shared,
             source,
-            entry,
+            _entry: Entry(&shared.line),
+            wanted,
             settle,
             unrecorded: VecDeque::new(),
             dry: false,
@@ -102,7 +110,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Claimer<'a, C, A> {
             return self.put_back();
         }
         select! {
-            recv(self.entry.wanted) -> _ => {}
+            recv(self.wanted) -> _ => {}
             recv(self.shared.stop.stopped()) -> _ => {}
             default(PATIENCE - lies_for) => {}
         }
@@ -140,13 +148,10 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Claimer<'a, C, A> {
         let rest = self.shared.line.len() == 0 && self.unrecorded.is_empty();
         let jobs = self.source.claim(limit.min(self.most()), begun, rest);
         self.dry = jobs.is_empty();
-        for job in jobs {
-            if begun || !self.must_be_recorded(&job) {
-                self.shared.line.put(&self.entry, job);
-            } else {
-                self.unrecorded.push_back((Instant::now(), job));
-            }
-        }
+        let (at_once, later): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|job| begun || !self.must_be_recorded(job));
+        self.shared.line.put(at_once);
+        let now = Instant::now();
+        self.unrecorded.extend(later.into_iter().map(|job| (now, job)));
     }
 
     fn most(&self) -> usize {
@@ -170,7 +175,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Claimer<'a, C, A> {
         while self.shared.line.idle() > 0
             && let Some(job) = self.shared.choosing.take_handed()
         {
-            self.shared.line.put(&self.entry, job);
+            self.shared.line.put([job]);
         }
     }
 
@@ -197,7 +202,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Claimer<'a, C, A> {
             } else {
                 job.held.mark_lost(Refusal::Expired);
             }
-            self.shared.line.put(&self.entry, job);
+            self.shared.line.put([job]);
         }
     }
 }

@@ -1,76 +1,98 @@
 //! Claimed jobs on their way from the claimer to the worker threads.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, unbounded};
+use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::executor::Claimed;
 
-/// What the worker threads see. Its sender is the claimer's, so that the line ends with the claimer.
+/// Threads that wait are woken one after the other, each by the one before it: short jobs are done by the first before the
+/// others were awake, and waking all of them for each batch cost more than the jobs.
 pub(crate) struct Line<J = Claimed> {
-    jobs: Receiver<J>,
-    /// Jobs that threads have asked for since the start, and jobs put in for them: the first may be ahead, by the threads
-    /// that wait. Nothing is counted when a job changes hands, so there is no moment at which it is counted twice.
-    asked: AtomicU64,
-    put: AtomicU64,
-    /// Jobs taken since the start.
-    taken: AtomicU64,
-    /// With fewer jobs in line the claimer is told.
-    low: AtomicUsize,
+    state: Mutex<State<J>>,
+    more: Condvar,
     tell: Sender<()>,
 }
 
-/// The claimer's end of the line.
-pub(crate) struct Entry<J = Claimed> {
-    jobs: Sender<J>,
-    /// Received from when the claimer should look at the line.
-    pub(crate) wanted: Receiver<()>,
+struct State<J> {
+    jobs: VecDeque<J>,
+    /// Threads that wait for a job.
+    waiting: usize,
+    /// Jobs taken since the start.
+    taken: u64,
+    /// With fewer jobs in line the claimer is told.
+    low: usize,
+    closed: bool,
+}
+
+/// The claimer's end of the line, which ends with it.
+pub(crate) struct Entry<'l, J = Claimed>(pub(crate) &'l Line<J>);
+
+impl<J> Drop for Entry<'_, J> {
+    fn drop(&mut self) {
+        self.0.state().closed = true;
+        self.0.more.notify_all();
+    }
 }
 
 impl<J> Line<J> {
-    pub(crate) fn new() -> (Self, Entry<J>) {
-        let (entry, jobs) = unbounded();
+    /// The line, and what is received from when the claimer should look at it.
+    pub(crate) fn new() -> (Self, Receiver<()>) {
         let (tell, wanted) = bounded(1);
+        let state = State {
+            jobs: VecDeque::new(),
+            waiting: 0,
+            taken: 0,
+            low: 0,
+            closed: false,
+        };
         let line = Self {
-            jobs,
-            asked: AtomicU64::new(0),
-            put: AtomicU64::new(0),
-            taken: AtomicU64::new(0),
-            low: AtomicUsize::new(0),
+            state: Mutex::new(state),
+            more: Condvar::new(),
             tell,
         };
-        (line, Entry { jobs: entry, wanted })
+        (line, wanted)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<J>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The next job, waited for; `None` once the claimer is gone and the line empty.
     pub(crate) fn next(&self) -> Option<J> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
-        let job = match self.jobs.try_recv() {
-            Ok(job) => Some(job),
-            Err(TryRecvError::Disconnected) => None,
-            Err(TryRecvError::Empty) => {
-                self.tell();
-                self.jobs.recv().ok()
+        let mut state = self.state();
+        if state.jobs.is_empty() && !state.closed {
+            state.waiting += 1;
+            self.tell();
+            while state.jobs.is_empty() && !state.closed {
+                state = self.more.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
-        };
-        self.taken.fetch_add(1, Ordering::Relaxed);
-        if self.jobs.len() < self.low.load(Ordering::Relaxed) {
+            state.waiting -= 1;
+        }
+        let job = state.jobs.pop_front()?;
+        state.taken += 1;
+        let wakes = state.waiting > 0 && !state.jobs.is_empty();
+        let low = state.jobs.len() < state.low;
+        drop(state);
+        if wakes {
+            self.more.notify_one();
+        }
+        if low {
             self.tell();
         }
-        job
+        Some(job)
     }
 
-    /// Puts a job in, at the end.
-    pub(crate) fn put(&self, entry: &Entry<J>, job: J) {
-        self.put.fetch_add(1, Ordering::SeqCst);
-        let _ = entry.jobs.send(job);
+    /// Puts jobs in, at the end.
+    pub(crate) fn put(&self, jobs: impl IntoIterator<Item = J>) {
+        self.state().jobs.extend(jobs);
+        self.more.notify_one();
     }
 
     /// Takes a job out again that no thread has taken.
     pub(crate) fn take_back(&self) -> Option<J> {
-        let job = self.jobs.try_recv().ok()?;
-        self.put.fetch_sub(1, Ordering::SeqCst);
-        Some(job)
+        self.state().jobs.pop_front()
     }
 
     /// Makes the claimer look at the line.
@@ -79,23 +101,22 @@ impl<J> Line<J> {
     }
 
     pub(crate) fn tell_below(&self, low: usize) {
-        self.low.store(low, Ordering::Relaxed);
+        self.state().low = low;
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.jobs.len()
+        self.state().jobs.len()
     }
 
     /// Threads for which there is no job in line.
     pub(crate) fn idle(&self) -> usize {
-        let asked = self.asked.load(Ordering::SeqCst);
-        let idle = asked.saturating_sub(self.put.load(Ordering::SeqCst));
-        usize::try_from(idle).unwrap_or(usize::MAX)
+        let state = self.state();
+        state.waiting.saturating_sub(state.jobs.len())
     }
 
     /// Jobs taken since the start: how far the threads have come.
     pub(crate) fn taken(&self) -> u64 {
-        self.taken.load(Ordering::Relaxed)
+        self.state().taken
     }
 }
 
@@ -111,7 +132,8 @@ mod tests {
 
     #[test]
     fn a_thread_is_idle_no_more_from_the_moment_its_job_was_put_in() {
-        let (line, entry) = Line::new();
+        let (line, _wanted) = Line::new();
+        let entry = Entry(&line);
         let (done, ended) = bounded::<()>(0);
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -122,7 +144,7 @@ mod tests {
             let mut counted_twice = 0;
             for job in 0..20_000 {
                 wait_for_idle(&line, 1);
-                line.put(&entry, job);
+                line.put([job]);
                 counted_twice += (0..50).map(|_| line.idle()).sum::<usize>();
                 let _ = done.send(());
             }
@@ -136,9 +158,10 @@ mod tests {
 
     #[test]
     fn what_was_taken_back_and_threads_that_do_not_come_again_leave_nothing_in_the_counts() {
-        let (line, entry) = Line::new();
-        line.put(&entry, 1);
-        line.put(&entry, 2);
+        let (line, _wanted) = Line::new();
+        let _entry = Entry(&line);
+        line.put([1]);
+        line.put([2]);
         // Its thread is replaced then.
         assert_eq!(line.next(), Some(1));
         assert_eq!((line.idle(), line.len(), line.taken()), (0, 1, 1));
@@ -147,7 +170,7 @@ mod tests {
         std::thread::scope(|scope| {
             let threads: Vec<_> = (0..64).map(|_| scope.spawn(|| line.next())).collect();
             wait_for_idle(&line, 64);
-            (0..600).for_each(|job| line.put(&entry, job));
+            line.put(0..600);
             assert_eq!(line.idle(), 0);
             assert!(
                 threads

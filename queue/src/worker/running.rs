@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Receiver;
 
 use super::control::Failure;
-use super::line::Entry;
 use super::threads::Threads;
 use super::{Shared, StartError};
 use crate::backend::{Backend, Listening, PutBack};
@@ -59,8 +58,12 @@ pub struct ShutdownReport {
 }
 
 impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
-    pub(super) fn start(shared: Arc<Shared<C, A>>, entry: Entry, wakes: Receiver<()>) -> Result<Self, StartError> {
-        let threads = Threads::start(&shared, entry, wakes).inspect_err(|_| {
+    pub(super) fn start(
+        shared: Arc<Shared<C, A>>,
+        wanted: Receiver<()>,
+        wakes: Receiver<()>,
+    ) -> Result<Self, StartError> {
+        let threads = Threads::start(&shared, wanted, wakes).inspect_err(|_| {
             shared.stop.stop();
             shared.choosing.settle_no_more();
         })?;

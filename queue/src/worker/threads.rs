@@ -9,7 +9,6 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use super::claimer::Claimer;
 use super::control::Control;
 use super::executor::Ends;
-use super::line::Entry;
 use super::relay::{self, RelayThread};
 use super::{Shared, checker, heartbeat, maintenance, settler, spawn_executor};
 use crate::backend::{Backend, Listening, Wakes};
@@ -29,7 +28,7 @@ impl Threads {
     /// Starts every thread. The order does not matter: they wait for each other on channels.
     pub(super) fn start<C: Backend, A: Send + Sync + 'static>(
         shared: &Arc<Shared<C, A>>,
-        entry: Entry,
+        wanted: Receiver<()>,
         wakes: Receiver<()>,
     ) -> io::Result<Self> {
         let (settle, arrivals) = unbounded();
@@ -40,7 +39,7 @@ impl Threads {
         };
         let claimer = spawn("claimer", shared, move |shared| {
             if !shared.unbatched {
-                Claimer::new(shared, entry, settle, wakes).run();
+                Claimer::new(shared, wanted, settle, wakes).run();
             }
         })?;
         let settler = spawn("settler", shared, move |shared| {
