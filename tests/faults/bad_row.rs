@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Batch, Job, JobError, Schema, Workflow, batch};
+use leasehold::{Batch, EnqueueOptions, Job, JobError, Schema, Workflow, batch};
 
 use crate::probe::*;
 
@@ -88,6 +88,27 @@ conformance!(
         let worker = worker(db, |_, _| Err(JobError::discard("no"))).patience(Duration::from_millis(50));
         assert_eq!(worker.run_until_empty().unwrap().counts.discarded, 1);
         assert_eq!(standing(db, kept), "ready");
+    }
+);
+
+conformance!(
+    /// After a sequence was set back, an id may be given twice: what ends later counts, and those beside it end with it.
+    fn a_job_whose_id_is_among_the_finished_ones_does_not_keep_its_neighbours_from_ending(db: &mut Db) {
+        let mut conn = migrated(db);
+        let finishing = |db: &Db| worker(db, |_, lease| lease.finish()).run_until_empty().unwrap();
+        let old = probe("old").enqueue(&mut conn).unwrap().id();
+        finishing(db);
+        let jobs: Vec<Probe> = (0..20).map(|_| probe("new")).collect();
+        let ids = Probe::enqueue_all(&jobs, &mut conn, &EnqueueOptions::new()).unwrap();
+        let twice = ids[7].id();
+        db.sql(&format!(
+            "UPDATE leasehold.finished_jobs SET id = {twice} WHERE id = {old}"
+        ));
+        let counts = finishing(db).counts;
+        assert_eq!((counts.completed, counts.lost), (20, 0));
+        let payload = format!("SELECT CAST(payload AS text) FROM leasehold.finished_jobs WHERE id = {twice}");
+        assert_eq!(db.text(&payload).unwrap(), r#"{"text":"new"}"#);
+        assert_eq!(db.integer("SELECT count(*) FROM leasehold.finished_jobs"), 20);
     }
 );
 

@@ -59,6 +59,10 @@ fn any_generation_from_ours_on() {
         &[
             ("generation = $", "generation >= $"),
             ("j.generation = asked.generation", "j.generation >= asked.generation"),
+            (
+                "(j.id, j.generation, j.lease_token) IN (SELECT id, generation, lease_token\n",
+                "(j.id, true, j.lease_token) IN (SELECT id, j.generation >= generation, lease_token\n",
+            ),
         ],
         a_row_at_another_generation_is_left_alone,
     );

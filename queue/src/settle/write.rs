@@ -17,7 +17,15 @@ impl Settlement {
     pub(crate) fn write<C: Backend>(&mut self, conn: &mut C, schema: &Schema, held: &Held) -> QueryResult<bool> {
         let fence = &held.fence;
         match self {
-            Self::Finish => Ok(!conn.finish(schema, std::slice::from_ref(fence))?.is_empty()),
+            Self::Finish => {
+                let how = End {
+                    state: "completed",
+                    reason: None,
+                    takes_away: false,
+                    error: None,
+                };
+                Ok(conn.end(schema, fence, &how)? == 1)
+            }
             Self::Snooze(how) | Self::Release(how) => Ok(conn.put_back(schema, fence, how)? == 1),
             Self::GiveBack => Ok(!conn.release(schema, std::slice::from_ref(fence))?.is_empty()),
             Self::End(how) => Ok(conn.end(schema, fence, how)? == 1),

@@ -2,8 +2,10 @@
 
 use std::thread;
 
+use diesel::PgConnection;
 use diesel::connection::SimpleConnection;
-use leasehold::__private::SettleStatements;
+use diesel::result::QueryResult;
+use leasehold::__private::{Fence, SettleStatements};
 use leasehold::Schema;
 use leasehold_tests::{TestDb, eventually};
 
@@ -34,6 +36,16 @@ pub(crate) fn a_limit_is_exact(bench: &mut Bench) -> Result<(), String> {
 /// A batch in the wrong order waits for a row that somebody has, and holds nothing behind it meanwhile: two such could
 /// wait for each other.
 pub(crate) fn rows_are_locked_in_the_order_of_their_ids(bench: &mut Bench) -> Result<(), String> {
+    let finish = |conn: &mut PgConnection, fences: &[Fence]| conn.finish(&Schema::default(), fences).map(drop);
+    let release = |conn: &mut PgConnection, fences: &[Fence]| conn.release(&Schema::default(), fences).map(drop);
+    in_order(bench, finish)?;
+    in_order(bench, release)
+}
+
+fn in_order(
+    bench: &mut Bench,
+    write: impl FnOnce(&mut PgConnection, &[Fence]) -> QueryResult<()> + Send + 'static,
+) -> Result<(), String> {
     enqueue(&mut bench.direct, 2);
     let mut fences = claim_statement(&mut bench.direct, 2).unwrap();
     fences.sort_by_key(|fence| std::cmp::Reverse(fence.id));
@@ -41,7 +53,7 @@ pub(crate) fn rows_are_locked_in_the_order_of_their_ids(bench: &mut Bench) -> Re
     let lock = format!("BEGIN; SELECT 1 FROM leasehold.jobs WHERE id = {first} FOR UPDATE");
     bench.direct.batch_execute(&lock).unwrap();
     let mut mutant = bench.another();
-    let finishes = thread::spawn(move || mutant.finish(&Schema::default(), &fences).unwrap());
+    let writes = thread::spawn(move || write(&mut mutant, &fences).unwrap());
     let waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
     eventually(SOON, "it waits for the first row", || bench.db.integer(waits) == 1);
     let mut other = control(&bench.db);
@@ -49,6 +61,6 @@ pub(crate) fn rows_are_locked_in_the_order_of_their_ids(bench: &mut Bench) -> Re
         "SELECT 1 FROM leasehold.jobs WHERE id = {second} FOR UPDATE NOWAIT"
     ));
     bench.direct.batch_execute("COMMIT").unwrap();
-    finishes.join().unwrap();
+    writes.join().unwrap();
     free.map_err(|_| "it holds the second row while it waits for the first".to_owned())
 }

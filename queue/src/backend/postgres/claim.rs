@@ -64,8 +64,8 @@ macro_rules! claim {
         j.idempotency_key, j.limit_key, j.batch_id, j.awaited, j.priority, ",
             micros!("j.run_at"),
             " AS run_at,
-        pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp() - j.run_at) * 1000)::bigint AS waited_ms,
-        pg_catalog.ceil(extract(epoch FROM j.expires_at - pg_catalog.clock_timestamp()) * 1000)::bigint AS expires_in_ms,
+        pg_catalog.floor(pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - j.run_at) * 1000)::bigint AS waited_ms,
+        pg_catalog.ceil(pg_catalog.date_part('epoch', j.expires_at - pg_catalog.clock_timestamp()) * 1000)::bigint AS expires_in_ms,
         pg_catalog.set_config('synchronous_commit', CASE pg_catalog.current_setting('synchronous_commit')
             WHEN 'off' THEN 'on' ELSE pg_catalog.current_setting('synchronous_commit') END, true)
 "
@@ -149,8 +149,8 @@ const FIND_CLAIMED: &str = concat!(
         limit_key, batch_id, awaited, priority, ",
     micros!("run_at"),
     " AS run_at,
-        pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp() - run_at) * 1000)::bigint AS waited_ms,
-        pg_catalog.ceil(extract(epoch FROM expires_at - pg_catalog.clock_timestamp()) * 1000)::bigint AS expires_in_ms
+        pg_catalog.floor(pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - run_at) * 1000)::bigint AS waited_ms,
+        pg_catalog.ceil(pg_catalog.date_part('epoch', expires_at - pg_catalog.clock_timestamp()) * 1000)::bigint AS expires_in_ms
     FROM leasehold.jobs WHERE worker IS NOT NULL AND state = 'running' AND lease_token = $1
 "
 );

@@ -40,7 +40,11 @@ pub(crate) const IDLE: i32 = 1_231_318_117;
 /// A time in microseconds since 2000, as Diesel binds it.
 macro_rules! micros {
     ($time:literal) => {
-        concat!("(extract(epoch FROM ", $time, ") * 1000000)::bigint - 946684800000000")
+        concat!(
+            "(pg_catalog.date_part('epoch', ",
+            $time,
+            ") * 1000000)::bigint - 946684800000000"
+        )
     };
 }
 
@@ -110,13 +114,11 @@ macro_rules! freed {
     };
 }
 
-/// Moves the rows of `ended` to `finished_jobs`; follows on a `WITH`. A row that is there already (an id that was given
-/// twice, after a sequence was set back) is overwritten: it must not fail its neighbours.
-macro_rules! moved {
+/// Copies the rows of `ended` to `finished_jobs`; the head of [`moved`].
+macro_rules! copied {
     (state: $state:literal, generation: $generation:literal, reason: $reason:literal) => {
         concat!(
-            "moved AS (
-                INSERT INTO leasehold.finished_jobs
+            "INSERT INTO leasehold.finished_jobs
                     (id, queue, kind, version, payload, priority, run_at, attempt, max_attempts, lease_token, lease_ms,
                      idempotency_key, unique_key, unique_states, limit_key, limit_rank, batch_id, created_at, state, generation, reason)
                 SELECT e.id, e.queue, e.kind, e.version, e.payload, e.priority, e.run_at, e.attempt, e.max_attempts,
@@ -126,7 +128,20 @@ macro_rules! moved {
             $generation,
             ", ",
             $reason,
-            " FROM ended AS e
+            " FROM ended AS e"
+        )
+    };
+}
+
+/// Moves the rows of `ended` to `finished_jobs`; follows on a `WITH`. A row that is there already (an id that was given
+/// twice, after a sequence was set back) is overwritten: it must not fail its neighbours.
+macro_rules! moved {
+    (state: $state:literal, generation: $generation:literal, reason: $reason:literal) => {
+        concat!(
+            "moved AS (
+                ",
+            copied!(state: $state, generation: $generation, reason: $reason),
+            "
                 ON CONFLICT (id) DO UPDATE SET
                     (queue, kind, version, payload, priority, run_at, attempt, max_attempts, lease_token, lease_ms,
                      idempotency_key, unique_key, unique_states, limit_key, limit_rank, batch_id, created_at, state, generation, reason, finished_at)
