@@ -68,12 +68,19 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Claimer<'a, C, A> {
                 limit => self.claim(limit),
             }
         }
-        let unbegun = self
-            .unrecorded
-            .drain(..)
-            .map(|(_, job)| job)
-            .chain(std::iter::from_fn(|| self.shared.line.take_back()));
-        self.shared.unbegun.lock().extend(unbegun.map(|job| job.held));
+        let unbegun = self.unbegun();
+        self.shared
+            .unbegun
+            .lock()
+            .extend(unbegun.into_iter().map(|job| job.held));
+    }
+
+    /// Takes out what no thread has.
+    fn unbegun(&mut self) -> Vec<Claimed> {
+        let unrecorded = self.unrecorded.drain(..).map(|(_, job)| job);
+        unrecorded
+            .chain(std::iter::from_fn(|| self.shared.line.take_back()))
+            .collect()
     }
 
     /// Jobs to claim now: for the idle threads, and to fill up the line once half of it is gone.
@@ -131,12 +138,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Claimer<'a, C, A> {
         self.shared
             .pace
             .ran(self.seen.1.elapsed() * u32::try_from(BATCH).unwrap_or(u32::MAX));
-        let unbegun = self
-            .unrecorded
-            .drain(..)
-            .map(|(_, job)| job)
-            .chain(std::iter::from_fn(|| self.shared.line.take_back()));
-        for job in unbegun {
+        for job in self.unbegun() {
             let settlement = settle::give_back(&job.held);
             let _ = self.settle.send(ToSettle::new(&job.held, settlement));
         }
