@@ -1,7 +1,9 @@
 //! The place behind which a claim begins.
 
 use leasehold::__private::Place;
-use leasehold::{EnqueueOptions, Job};
+#[cfg(feature = "postgres")]
+use leasehold::EnqueueOptions;
+use leasehold::Job;
 
 use crate::claim::{ids, notes_served};
 use crate::support::*;
@@ -18,6 +20,7 @@ fn claim_behind<C: Backend>(conn: &mut C, serves: &[Served], behind: &[Place], l
 }
 
 /// The place of a job, on PostgreSQL.
+#[cfg(feature = "postgres")]
 fn place<D: TestDb>(db: &mut D, id: i64) -> Place {
     let rank = db.integer(&format!("SELECT -priority FROM leasehold.jobs WHERE id = {id}"));
     let run_at = format!(
