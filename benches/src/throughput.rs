@@ -17,6 +17,8 @@ pub mod what {
     pub const BULK: &str = "enqueue in bulk";
     /// Handlers that do nothing.
     pub const FINISH: &str = "finish";
+    /// The same in several processes of eight threads.
+    pub const PROCESSES: &str = "finish by processes";
     /// The same without any batching.
     pub const UNBATCHED: &str = "finish unbatched";
     /// Handlers that insert a row.
@@ -60,7 +62,7 @@ fn choices(extent: Extent) -> Choices {
         Extent::Full => Choices {
             enqueuing: &[1, 8],
             threads: &[1, 2, 4, 8, 16],
-            processes: &[2, 4],
+            processes: &[1, 2, 4, 8, 16, 32],
             batches: &[10, 50, 200],
             connections: &[1, 2, 4, 8],
             unbatched: &[1, 2, 4, 8, 16],

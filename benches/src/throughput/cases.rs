@@ -80,6 +80,11 @@ impl<'c, C: Bench> Cases<'c, C> {
             self.finish_raw(what::FINISH, batch, choices.connections);
         }
         self.adaptive(what::FINISH, Kind::Finish, choices);
+        for &processes in choices.processes {
+            let measure = work::<C>(self.place, Kind::Finish, processes, 8, Batch::Adaptive);
+            let setting = Setting::new().with("threads", 8).with("processes", processes);
+            self.add(what::PROCESSES, OURS, setting, measure);
+        }
         self
     }
 
@@ -117,11 +122,6 @@ impl<'c, C: Bench> Cases<'c, C> {
         for &threads in choices.threads {
             let measure = work::<C>(self.place, kind, 1, threads, Batch::Adaptive);
             self.add(what, OURS, Setting::new().with("threads", threads), measure);
-        }
-        for &processes in choices.processes {
-            let measure = work::<C>(self.place, kind, processes, 8, Batch::Adaptive);
-            let setting = Setting::new().with("threads", 8).with("processes", processes);
-            self.add(what, OURS, setting, measure);
         }
     }
 
