@@ -3,7 +3,7 @@
 //! A handler of a job that was claimed ahead begins without a write of its own. Should its worker die before the first
 //! heartbeat has recorded it, the sweep takes the job for one that was only prefetched and gives its attempt back. Such a
 //! job, and any other that has lost its owner before, begins only after that was recorded: so a job that kills its worker is
-//! given one attempt more than it may have, and its neighbours lose none. A last attempt is recorded first, too: a job that
+//! begun once more than it has attempts, unless those are few, and its neighbours lose none. A last attempt is recorded first, too: a job that
 //! may be tried once begins once.
 
 use std::collections::VecDeque;
@@ -22,6 +22,9 @@ use crate::settle;
 
 /// How long a job lies in line while no thread takes any: then others may have it.
 const PATIENCE: Duration = Duration::from_millis(250);
+
+/// Jobs of so many attempts, or fewer, are begun no more often than that in any case: for them one more is a lot.
+const FEW_ATTEMPTS: i32 = 3;
 
 pub(crate) struct Claimer<'a, C: Backend, A> {
     shared: &'a Shared<C, A>,
@@ -166,10 +169,11 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Claimer<'a, C, A> {
     }
 
     /// Whether its handler begins only after that was recorded: its starts are counted, or it was taken from an owner
-    /// before, who may have died of it, or it is not to begin again.
+    /// before, who may have died of it, or it has few attempts, or none after this one.
     fn must_be_recorded(&self, job: &Claimed) -> bool {
         let counted = self.shared.counted.iter().any(|counted| counted.kind == job.row.kind);
-        counted || job.row.generation > i64::from(job.row.attempt) || job.row.attempt >= job.row.max_attempts
+        let few = job.row.max_attempts <= FEW_ATTEMPTS || job.row.attempt >= job.row.max_attempts;
+        counted || few || job.row.generation > i64::from(job.row.attempt)
     }
 
     /// Gives idle threads what others have chosen and handed over.
