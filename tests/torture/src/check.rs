@@ -53,7 +53,7 @@ pub(crate) fn check<C: Ask>(conn: &mut C, logs: &Path, enqueued: &[i64], setting
     findings.ends(conn, &finished, enqueued, settings)?;
     findings.effects(&finished, &effects);
     findings.told(&lines, &finished, &effects, settings);
-    findings.attempts(&lines, &finished);
+    findings.attempts(&lines, &finished, settings);
     history::check(&mut findings, conn, settings)?;
     Ok(findings)
 }
@@ -226,8 +226,9 @@ impl Findings {
         }
     }
 
-    /// I9: no job is begun more often than it may, also one that kills its process.
-    fn attempts(&mut self, lines: &[Line], finished: &HashMap<i64, Finished>) {
+    /// I9: no job is begun more often than it may, also one that kills its process. A claim that a crash takes back was begun
+    /// all the same, and counts for nothing.
+    fn attempts(&mut self, lines: &[Line], finished: &HashMap<i64, Finished>, settings: &Settings) {
         let mut begun: HashMap<i64, u32> = HashMap::new();
         for line in lines {
             if let Line::Claimed(fence, attempt, most) = line {
@@ -239,7 +240,9 @@ impl Findings {
         }
         for job in finished.values() {
             let begun = begun.get(&job.fence.id).copied().unwrap_or_default();
-            if job.attempt > job.max_attempts || job.kind == "poison" && begun > job.max_attempts {
+            if job.attempt > job.max_attempts
+                || job.kind == "poison" && begun > job.max_attempts && !settings.lazy_claims
+            {
                 self.violated(format!(
                     "I9: job {} was begun {begun} times, at attempt {} of {}",
                     job.fence.id, job.attempt, job.max_attempts

@@ -134,7 +134,9 @@ const BEGIN_COUNTED: &str = concat!(
     ),
     ",
     counted!(from: "begun", kinds: "$4", periods: "$5"),
-    " SELECT id FROM begun"
+    " SELECT id, ",
+    durable!(),
+    " FROM begun"
 );
 
 // The outer part does not name the expiry: it would let the planner read the whole index on it.

@@ -7,12 +7,14 @@ use crate::lease::Fence;
 use crate::schema::Schema;
 use crate::sql::{Id, Sql};
 
+// Durable as a claim is: were it forgotten, a job that killed its worker would have its attempt back.
 const BEGIN: &str = concat!(
     "WITH ",
     locked!("FOR NO KEY UPDATE"),
     " UPDATE leasehold.jobs AS j SET begun = true WHERE ",
     under_the_fence!(),
-    " RETURNING j.id"
+    " RETURNING j.id, ",
+    durable!()
 );
 
 // A row that its own commit has locked is neither waited for nor called lost: it is among those that were `skipped`, whose

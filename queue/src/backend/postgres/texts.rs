@@ -37,6 +37,14 @@ macro_rules! tell {
 pub(crate) const SILENT: i32 = 1_215_656_808;
 pub(crate) const IDLE: i32 = 1_231_318_117;
 
+/// Makes the statement durable when it commits, whatever the session says; a stronger setting is left as it is.
+macro_rules! durable {
+    () => {
+        "pg_catalog.set_config('synchronous_commit', CASE pg_catalog.current_setting('synchronous_commit')
+            WHEN 'off' THEN 'on' ELSE pg_catalog.current_setting('synchronous_commit') END, true)"
+    };
+}
+
 /// A time in microseconds since 2000, as Diesel binds it.
 macro_rules! micros {
     ($time:literal) => {
