@@ -122,7 +122,7 @@ macro_rules! freed {
     };
 }
 
-/// Copies the rows of `ended` to `finished_jobs`; the head of [`moved`].
+/// Copies the rows of `ended` to `finished_jobs`; the head of what moves them.
 macro_rules! copied {
     (state: $state:literal, generation: $generation:literal, reason: $reason:literal) => {
         concat!(
