@@ -248,8 +248,9 @@ conformance! {
                     }
                     mine
                 })).collect();
-                let claimed = requests.into_iter().flat_map(|request| request.join().unwrap());
-                claimed.map(|issue| issue.id()).collect()
+                // All are held until the last one has asked: a dropped one may be claimed again.
+                let claimed: Vec<_> = requests.into_iter().flat_map(|request| request.join().unwrap()).collect();
+                claimed.iter().map(|issue| issue.id()).collect()
             });
             claimed.sort_unstable();
             assert_eq!(claimed, ids);
