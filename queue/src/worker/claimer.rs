@@ -3,8 +3,8 @@
 //! A handler of a job that was claimed ahead begins without a write of its own. Should its worker die before the first
 //! heartbeat has recorded it, the sweep takes the job for one that was only prefetched and gives its attempt back. Such a
 //! job, and any other that has lost its owner before, begins only after that was recorded: so a job that kills its worker is
-//! begun once more than it has attempts, unless those are few, and its neighbours lose none. A last attempt is recorded first, too: a job that
-//! may be tried once begins once.
+//! begun once more than it has attempts, unless those are few, and its neighbours lose none. A last attempt is recorded
+//! first, too: a job that may be tried once begins once.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -85,7 +85,7 @@ const TRY_LOCK: &str =
 // left out whole, and of the others the first events are taken up to the first one that cannot be. One that somebody has
 // locked by hand ends its key's run; were it stepped over, the next one would be delivered before it. Rows at the end of
 // their numbers would fail the claim of their neighbours. The claim makes itself durable, as that of jobs.
-const CLAIM_EVENTS: &str = "
+const CLAIM_EVENTS: &str = concat!("
     WITH first AS MATERIALIZED (
         SELECT run.id, run.key, run.open FROM unnest($2) AS given (key) CROSS JOIN LATERAL (
             SELECT e.id, e.key, e.state = 'ready' AND e.suspect = $5 AND e.run_at <= pg_catalog.clock_timestamp()
@@ -124,9 +124,8 @@ const CLAIM_EVENTS: &str = "
     WHERE e.id = ANY (ARRAY(SELECT id FROM run WHERE whole ORDER BY place, id LIMIT $7)) AND e.state = 'ready'
     RETURNING e.id, e.event_id::pg_catalog.text, e.key, e.payload::pg_catalog.text, e.attempt, e.max_attempts, e.generation,
         pg_catalog.floor(extract(epoch FROM e.created_at) * 1000)::bigint AS created_at_ms,
-        pg_catalog.set_config('synchronous_commit', CASE pg_catalog.current_setting('synchronous_commit')
-            WHEN 'off' THEN 'on' ELSE pg_catalog.current_setting('synchronous_commit') END, true)
-";
+        ", durable!(), "
+");
 
 const FIND_CLAIMED_EVENTS: &str = "
     SELECT id, event_id::pg_catalog.text, key, payload::pg_catalog.text, attempt, max_attempts, generation,

@@ -47,8 +47,7 @@ macro_rules! claim {
             claimable!(),
             "
                 RETURNING r.{id} AS id, r.{generation} AS generation,
-                    pg_catalog.set_config('synchronous_commit', CASE pg_catalog.current_setting('synchronous_commit')
-                        WHEN 'off' THEN 'on' ELSE pg_catalog.current_setting('synchronous_commit') END, true)
+                    ", durable!(), "
             )",
             $answer
         )

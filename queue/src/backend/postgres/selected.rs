@@ -58,8 +58,7 @@ macro_rules! claim_selected {
             " AS run_at,
             pg_catalog.floor(pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - j.run_at) * 1000)::bigint AS waited_ms,
             pg_catalog.ceil(pg_catalog.date_part('epoch', j.expires_at - pg_catalog.clock_timestamp()) * 1000)::bigint AS expires_in_ms,
-            pg_catalog.set_config('synchronous_commit', CASE pg_catalog.current_setting('synchronous_commit')
-                WHEN 'off' THEN 'on' ELSE pg_catalog.current_setting('synchronous_commit') END, true)
+            ", durable!(), "
     ),
     ",
             counted!(from: "claimed", kinds: "$6", periods: "$7"),

@@ -37,15 +37,18 @@ const HELD: &str = concat!(
 // for it, and that one's effect would happen although a result is there. What is there already is our own, from before its
 // answer was lost: under this fence the generation tells that. The record makes itself durable as a claim does, whatever the
 // session says: one that a crash forgets is an effect that happens again.
-const RECORD: &str = "
+const RECORD: &str = concat!(
+    "
     INSERT INTO leasehold.steps AS s (job_id, name, position, generation, result)
     SELECT id, $4, $5, generation, $6::pg_catalog.json FROM leasehold.jobs
     WHERE id = $1 AND generation = $2 AND lease_token = $3 AND state = 'running'
     FOR NO KEY UPDATE
     ON CONFLICT (job_id, name) DO UPDATE SET position = excluded.position WHERE s.generation = excluded.generation
-    RETURNING pg_catalog.set_config('synchronous_commit', CASE pg_catalog.current_setting('synchronous_commit')
-        WHEN 'off' THEN 'on' ELSE pg_catalog.current_setting('synchronous_commit') END, true)
-";
+    RETURNING ",
+    durable!(),
+    "
+"
+);
 
 const STEPS: &str = concat!(
     "SELECT ",
