@@ -144,6 +144,14 @@ pub(crate) fn masked(url: &str, error: &impl std::fmt::Display) -> String {
     text
 }
 
+/// How long a look that has found little rests: no longer than usual, unless it took long, because it stepped over dead
+/// entries that an old transaction keeps. Then twenty times as long, a minute at the most.
+pub(crate) fn pause_after(took: Duration) -> Duration {
+    const CHEAP: Duration = Duration::from_millis(50);
+    const LONGEST: Duration = Duration::from_secs(60);
+    took.saturating_sub(CHEAP).saturating_mul(20).min(LONGEST)
+}
+
 #[cfg(test)]
 mod tests {
     use super::masked;

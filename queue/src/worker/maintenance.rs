@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::select;
 use diesel::result::QueryResult;
 
-use super::control::{Failure, spread};
+use super::control::{Failure, pause_after, spread};
 use super::retention::Purges;
 use super::{Shared, Stop};
 use crate::backend::{Backend, Swept};
@@ -20,11 +20,6 @@ const SWEEP_LIMIT: i64 = 500;
 const ONE_BY_ONE: Duration = Duration::from_secs(1);
 /// Counted starts at the most that are removed in one round.
 const STARTS_LIMIT: i64 = 5000;
-/// A sweep that finds little and takes longer steps over dead entries that an old transaction keeps: so many times as long
-/// is the pause after it, and no longer than this.
-const CHEAP: Duration = Duration::from_millis(50);
-const PAUSE: u32 = 20;
-const LONGEST: Duration = Duration::from_secs(60);
 const SHOW_EVERY: Duration = Duration::from_secs(10);
 /// How long records of fires are kept: 30 days.
 const KEEP_FIRES_MS: i64 = 30 * 24 * 3600 * 1000;
@@ -59,7 +54,7 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) {
         let begun = Instant::now();
         // Both, whatever the first one finds.
         let full = sweep(shared) | discard_expired(shared);
-        let dear = begun.elapsed().saturating_sub(CHEAP).saturating_mul(PAUSE).min(LONGEST);
+        let dear = pause_after(begun.elapsed());
         let wait = spread(if full {
             shared.sweep_every / 10
         } else {

@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, select};
 use uuid::Uuid;
 
 use super::Shared;
-use super::control::{Control, Failure, spread};
+use super::control::{Control, Failure, pause_after, spread};
 use super::cursor::{self, Cursor, Start};
 use super::executor::Claimed;
 use crate::backend::{Backend, ClaimRequest, ClaimedRow, Served};
@@ -17,8 +17,6 @@ use crate::lease::{Fence, Held};
 
 /// Rows that one statement makes claimable.
 const PROMOTE_LIMIT: i64 = 1000;
-/// A promotion that takes longer is followed by a longer pause.
-const CHEAP_PROMOTION: Duration = Duration::from_millis(50);
 /// How long to wait when everything is locked by others: they commit soon.
 const LOCKED_WAIT: Duration = Duration::from_millis(10);
 /// How long to wait after a claim that took all there was, before the next one makes sure of that.
@@ -224,8 +222,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
         let promoted = self
             .control
             .run(|conn| conn.promote(&shared.schema, &shared.serves, PROMOTE_LIMIT))?;
-        // As with looks from the front: dead entries of scheduled jobs are stepped over, too.
-        let dear = begun.elapsed().saturating_sub(CHEAP_PROMOTION) * 20;
+        let dear = pause_after(begun.elapsed());
         if promoted > 0 {
             shared.behind.store(true, Ordering::Release);
             // They may have limits.
