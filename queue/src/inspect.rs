@@ -25,6 +25,9 @@ mod results;
 pub(crate) use results::decode;
 pub use results::{ProgressRecord, ReadResultError, progress, result};
 
+mod served;
+pub use served::{ServedKind, served};
+
 mod steps;
 pub use steps::{StepRecord, steps};
 

@@ -91,6 +91,7 @@ conformance!(
             pid: 1,
             threads: 1,
             queues: vec!["b".to_owned(), "d".to_owned()],
+            kinds: vec![("note".to_owned(), 1)],
         };
         conn.show_worker(&default_schema(), &worker).unwrap();
         let unserved = |queues: &[&str]| -> Vec<Finding> {
