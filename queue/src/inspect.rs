@@ -21,6 +21,15 @@
 //! # }
 //! ```
 
+mod count;
+pub use count::Count;
+
+mod queues;
+pub use queues::{QueueRecord, queues};
+
+mod rates;
+pub use rates::{Latency, Rate, rates};
+
 mod results;
 pub(crate) use results::decode;
 pub use results::{ProgressRecord, ReadResultError, progress, result};
@@ -28,12 +37,18 @@ pub use results::{ProgressRecord, ReadResultError, progress, result};
 mod served;
 pub use served::{ServedKind, served};
 
+mod running;
+pub use running::{Held, RunningRecord, running};
+
 mod steps;
 pub use steps::{StepRecord, steps};
 
 mod wait;
 pub(crate) use wait::{Look, wait_until};
 pub use wait::{WaitError, wait_for};
+
+mod workers;
+pub use workers::{WorkerRecord, workers};
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
