@@ -42,6 +42,7 @@ mod sweep;
 mod check;
 #[cfg(feature = "postgres")]
 mod check_server;
+mod check_tables;
 mod fires;
 mod inspect;
 mod results;

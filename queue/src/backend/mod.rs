@@ -61,6 +61,7 @@ pub trait Backend:
     + WorkerStatements
     + InspectStatements
     + CheckStatements
+    + CatalogueStatements
     + ManageStatements
     + RowStatements
     + crate::migrate::Migrate

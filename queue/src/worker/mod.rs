@@ -80,7 +80,7 @@ mod unbatched;
 
 use admitter::Admitter;
 use checker::FollowUps;
-pub(crate) use control::Control;
+pub(crate) use control::{Control, masked};
 use executor::Ends;
 use lanes::Lane;
 use leases::Leases;

@@ -69,6 +69,9 @@ pub use inspect::*;
 mod check;
 pub use check::*;
 
+mod catalogue;
+pub use catalogue::*;
+
 mod manage;
 pub use manage::*;
 
