@@ -12,6 +12,7 @@ use crate::inspect::State;
 use crate::lease::{Held, Refusal};
 use crate::metrics;
 use crate::panics::drop_contained;
+use crate::worker::{Doing, during};
 
 /// A job as events show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,7 +146,7 @@ impl Counts {
 /// The reason of a job that the sweep ended.
 const LEASE_EXPIRED: &str = "lease expired";
 
-/// Where the runtime reports every event.
+/// Where the runtime reports every event: first to the log and the metrics, so that whoever sees a count finds them there.
 #[derive(Default)]
 pub(crate) struct Reporter {
     hooks: Option<Box<dyn Hooks>>,
@@ -200,7 +201,7 @@ impl Reporter {
     /// A hook that panics must not end the thread that settles everybody's jobs.
     fn hook(&self, tell: impl FnOnce(&dyn Hooks)) {
         if let Some(hooks) = &self.hooks
-            && let Err(panic) = catch_unwind(AssertUnwindSafe(|| tell(hooks.as_ref())))
+            && let Err(panic) = during(Doing::Hook, || catch_unwind(AssertUnwindSafe(|| tell(hooks.as_ref()))))
         {
             log::error!("a hook panicked");
             drop_contained(panic);
@@ -222,8 +223,8 @@ impl Reporter {
 
     pub(crate) fn completed(&self, job: &JobInfo<'_>) {
         log::debug!("completed {job}");
-        count(&self.completed);
         metrics::count("leasehold_completed_total", job);
+        count(&self.completed);
         self.hook(|hooks| hooks.completed(job));
     }
 
@@ -240,36 +241,36 @@ impl Reporter {
 
     pub(crate) fn retried(&self, job: &JobInfo<'_>, error: &str, after: Duration) {
         log::warn!("retried {job} after={after:?}: {error}");
-        count(&self.retried);
         metrics::count("leasehold_retried_total", job);
+        count(&self.retried);
         self.hook(|hooks| hooks.retried(job, error, after));
     }
 
     pub(crate) fn snoozed(&self, job: &JobInfo<'_>, after: Duration) {
         log::debug!("snoozed {job} after={after:?}");
-        count(&self.snoozed);
         metrics::count("leasehold_snoozed_total", job);
+        count(&self.snoozed);
         self.hook(|hooks| hooks.snoozed(job, after));
     }
 
     pub(crate) fn discarded(&self, job: &JobInfo<'_>, reason: &str) {
         log::error!("discarded {job}: {reason}");
-        count(&self.discarded);
         metrics::count("leasehold_discarded_total", job);
+        count(&self.discarded);
         self.hook(|hooks| hooks.discarded(job, reason));
     }
 
     pub(crate) fn cancelled(&self, job: &JobInfo<'_>, reason: &str) {
         log::info!("cancelled {job}: {reason}");
-        count(&self.cancelled);
         metrics::count("leasehold_cancelled_total", job);
+        count(&self.cancelled);
         self.hook(|hooks| hooks.cancelled(job, reason));
     }
 
     pub(crate) fn lost(&self, job: &JobInfo<'_>, refusal: &Refusal) {
         log::error!("lost {job}: {refusal}");
-        count(&self.lost);
         metrics::count("leasehold_lost_total", job);
+        count(&self.lost);
         if matches!(refusal, Refusal::DurabilityLoss { .. }) {
             metrics::count("leasehold_durability_losses_total", job);
         }
@@ -278,8 +279,8 @@ impl Reporter {
 
     pub(crate) fn released(&self, job: &JobInfo<'_>) {
         log::debug!("released {job}");
-        count(&self.released);
         metrics::count("leasehold_released_total", job);
+        count(&self.released);
         self.hook(|hooks| hooks.released(job));
     }
 
@@ -288,13 +289,13 @@ impl Reporter {
         self.hook(|hooks| hooks.swept(job, state));
         match state {
             State::Discarded => {
-                count(&self.discarded);
                 metrics::count("leasehold_discarded_total", job);
+                count(&self.discarded);
                 self.hook(|hooks| hooks.discarded(job, LEASE_EXPIRED));
             }
             State::Cancelled => {
-                count(&self.cancelled);
                 metrics::count("leasehold_cancelled_total", job);
+                count(&self.cancelled);
                 self.hook(|hooks| hooks.cancelled(job, LEASE_EXPIRED));
             }
             _ => {}

@@ -274,7 +274,9 @@ mod events;
 pub use events::{Counts, Hooks, JobInfo};
 
 mod worker;
-pub use worker::{Progress, Running, ShutdownReport, StartError, Summary, Worker, selected};
+pub use worker::{
+    Health, HealthLimits, Probe, Problem, Progress, Running, ShutdownReport, StartError, Summary, Worker, selected,
+};
 
 #[cfg(feature = "schedules")]
 pub mod schedule;
@@ -317,10 +319,15 @@ mod guide {
     struct Batches;
     #[doc = include_str!("../../docs/guide/events.md")]
     struct Events;
+    #[doc = include_str!("../../docs/guide/health.md")]
+    struct Health;
     #[doc = include_str!("../../docs/guide/limits.md")]
     struct Limits;
     #[doc = include_str!("../../docs/guide/manage.md")]
     struct Manage;
+    #[cfg(feature = "metrics")]
+    #[doc = include_str!("../../docs/guide/metrics.md")]
+    struct Metrics;
     #[doc = include_str!("../../docs/guide/outbox.md")]
     struct Outbox;
     #[doc = include_str!("../../docs/guide/queues.md")]

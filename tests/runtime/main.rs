@@ -9,6 +9,7 @@ mod cancel;
 mod events;
 mod expiry;
 mod follow_up;
+mod health;
 mod heartbeat;
 mod identity;
 mod kinds;
