@@ -12,6 +12,7 @@ use crate::inspect::State;
 use crate::lease::{Held, Refusal};
 use crate::metrics;
 use crate::panics::drop_contained;
+use crate::trace::SpanRef;
 use crate::worker::{Doing, during};
 
 /// A job as events show it.
@@ -28,8 +29,12 @@ pub struct JobInfo<'a> {
     pub attempt: u32,
     /// The generation of the lease.
     pub generation: i64,
+    /// How long its handler has run, or ran; `None` before it begins, and for a job that this process did not run.
+    pub ran: Option<Duration>,
+    pub(crate) span: SpanRef<'a>,
 }
 
+/// The fields that every log line about a job has, and `ran` once its handler runs.
 impl fmt::Display for JobInfo<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -38,11 +43,17 @@ impl fmt::Display for JobInfo<'_> {
             kind,
             attempt,
             generation,
+            ran,
+            span: _,
         } = self;
         write!(
             f,
             "job={id} queue={queue:?} kind={kind:?} attempt={attempt} generation={generation}"
-        )
+        )?;
+        match ran {
+            Some(ran) => write!(f, " ran={ran:?}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -170,6 +181,8 @@ impl Held {
             kind: &self.kind,
             attempt: self.attempt,
             generation: self.fence.generation,
+            ran: self.ran(),
+            span: self.span.get(),
         }
     }
 }
@@ -217,11 +230,14 @@ impl Reporter {
     }
 
     pub(crate) fn begun(&self, job: &JobInfo<'_>) {
+        let _in = job.span.enter();
+        let job = &JobInfo { ran: None, ..*job };
         log::debug!("begun {job}");
         self.hook(|hooks| hooks.begun(job));
     }
 
     pub(crate) fn completed(&self, job: &JobInfo<'_>) {
+        let _in = job.span.enter();
         log::debug!("completed {job}");
         metrics::count("leasehold_completed_total", job);
         count(&self.completed);
@@ -235,11 +251,13 @@ impl Reporter {
 
     /// Without a line of its own in the log: the line of what follows has the error.
     pub(crate) fn failed(&self, job: &JobInfo<'_>, cause: &'static str, error: &str) {
+        let _in = job.span.enter();
         metrics::failed(job, cause);
         self.hook(|hooks| hooks.failed(job, cause, error));
     }
 
     pub(crate) fn retried(&self, job: &JobInfo<'_>, error: &str, after: Duration) {
+        let _in = job.span.enter();
         log::warn!("retried {job} after={after:?}: {error}");
         metrics::count("leasehold_retried_total", job);
         count(&self.retried);
@@ -247,6 +265,7 @@ impl Reporter {
     }
 
     pub(crate) fn snoozed(&self, job: &JobInfo<'_>, after: Duration) {
+        let _in = job.span.enter();
         log::debug!("snoozed {job} after={after:?}");
         metrics::count("leasehold_snoozed_total", job);
         count(&self.snoozed);
@@ -254,6 +273,7 @@ impl Reporter {
     }
 
     pub(crate) fn discarded(&self, job: &JobInfo<'_>, reason: &str) {
+        let _in = job.span.enter();
         log::error!("discarded {job}: {reason}");
         metrics::count("leasehold_discarded_total", job);
         count(&self.discarded);
@@ -261,6 +281,7 @@ impl Reporter {
     }
 
     pub(crate) fn cancelled(&self, job: &JobInfo<'_>, reason: &str) {
+        let _in = job.span.enter();
         log::info!("cancelled {job}: {reason}");
         metrics::count("leasehold_cancelled_total", job);
         count(&self.cancelled);
@@ -268,6 +289,7 @@ impl Reporter {
     }
 
     pub(crate) fn lost(&self, job: &JobInfo<'_>, refusal: &Refusal) {
+        let _in = job.span.enter();
         log::error!("lost {job}: {refusal}");
         metrics::count("leasehold_lost_total", job);
         count(&self.lost);
@@ -278,6 +300,7 @@ impl Reporter {
     }
 
     pub(crate) fn released(&self, job: &JobInfo<'_>) {
+        let _in = job.span.enter();
         log::debug!("released {job}");
         metrics::count("leasehold_released_total", job);
         count(&self.released);

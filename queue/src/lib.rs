@@ -200,6 +200,7 @@
 //! - `progress`: [`Worker::progress_bar`].
 //! - `http`: [`outbox::HttpPost`](mod@outbox), which delivers events by a signed HTTP POST.
 //! - `metrics`: counters, histograms and gauges; see [`metrics`].
+//! - `tracing`: a span for each execution of a job, of the crate of that name.
 //! - `signals`: [`Worker::stop_on_signals`] and [`Running::run_until_signalled`].
 
 #![cfg_attr(
@@ -269,6 +270,7 @@ mod follow_up;
 mod settle;
 
 pub mod metrics;
+mod trace;
 
 mod events;
 pub use events::{Counts, Hooks, JobInfo};

@@ -14,6 +14,7 @@ mod heartbeat;
 mod identity;
 mod kinds;
 mod limits;
+mod log_lines;
 mod pause;
 mod pool;
 mod queues;

@@ -51,7 +51,7 @@ const fn metric(
 
 use MetricType::{Counter, Gauge, Histogram};
 
-/// Every metric of the table [above](self).
+/// Every metric, as the table of the [module](crate::metrics) has it.
 pub const METRICS: &[Metric] = &[
     metric(
         Counter,

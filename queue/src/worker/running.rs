@@ -168,7 +168,8 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
             abandoned,
         };
         log::info!(
-            "stopped: {} completed, {} released, {} abandoned",
+            "stopped worker={}: {} completed, {} released, {} abandoned",
+            shared.worker.id,
             report.completed,
             report.released,
             report.abandoned
