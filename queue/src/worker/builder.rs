@@ -369,6 +369,7 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
             outbox: InTurn::new(Control::new("relay", &self.url, &self.settings)),
             choosing: Choosing::new(&self.url, &self.settings),
             reporter: Reporter::new(self.hooks),
+            signs: Arc::default(),
             url: self.url,
             settings: self.settings,
             schema: self.schema,
