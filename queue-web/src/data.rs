@@ -1,0 +1,144 @@
+//! All that the pages read, and nowhere else: the library's own functions, on one connection of a pool.
+
+use std::fmt;
+use std::time::Duration;
+
+use diesel::r2d2::{ConnectionManager, CustomizeConnection, Pool};
+use leasehold::inspect::{self, ErrorRecord, Filter, JobRecord, ProgressRecord, QueueCount, StepRecord};
+use leasehold::manage::{self, Pause};
+use leasehold::{Backend, Schema};
+
+/// Connections for people who look; programs have their own.
+const CONNECTIONS: u32 = 4;
+/// Whoever asks for a page would rather be told.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The database cannot be opened by its URL.
+#[derive(Debug, thiserror::Error)]
+#[error("the pool of connections cannot be made: {0}")]
+pub struct OpenError(#[from] diesel::r2d2::PoolError);
+
+/// Why a page has no data.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DataError {
+    #[error("no connection within {PATIENCE:?}: {0}")]
+    Pool(#[from] diesel::r2d2::PoolError),
+    #[error(transparent)]
+    Database(#[from] diesel::result::Error),
+}
+
+pub(crate) type Data<T> = Result<T, DataError>;
+
+/// Which jobs a list shows.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Wanted {
+    pub(crate) filter: Filter,
+    /// The last id of the page before.
+    pub(crate) after: i64,
+    pub(crate) limit: u32,
+}
+
+/// All queues, as they are now.
+#[derive(Debug, Default)]
+pub(crate) struct Queues {
+    pub(crate) counts: Vec<QueueCount>,
+    pub(crate) pauses: Vec<Pause>,
+}
+
+/// One job's whole life.
+#[derive(Debug)]
+pub(crate) struct Life {
+    pub(crate) job: JobRecord,
+    pub(crate) errors: Vec<ErrorRecord>,
+    pub(crate) steps: Vec<StepRecord>,
+    pub(crate) progress: Option<ProgressRecord>,
+    pub(crate) result: Option<serde_json::Value>,
+}
+
+/// A database of whichever backend.
+pub(crate) trait Source: Send + Sync {
+    fn queues(&self) -> Data<Queues>;
+
+    fn jobs(&self, wanted: &Wanted) -> Data<Vec<JobRecord>>;
+
+    fn life(&self, id: i64) -> Data<Option<Life>>;
+}
+
+pub(crate) struct Database<C: Backend> {
+    pool: Pool<ConnectionManager<C>>,
+    schema: Schema,
+}
+
+#[derive(Debug)]
+struct Patient;
+
+impl<C: Backend> CustomizeConnection<C, diesel::r2d2::Error> for Patient {
+    /// A look neither fails beside a writer nor goes on when nobody waits for it any more.
+    fn on_acquire(&self, conn: &mut C) -> Result<(), diesel::r2d2::Error> {
+        let settings = match C::NAME {
+            "sqlite" => "PRAGMA busy_timeout = 5000",
+            _ => "SET statement_timeout = 10000",
+        };
+        conn.batch_execute(settings).map_err(diesel::r2d2::Error::QueryError)
+    }
+}
+
+impl<C: Backend> Database<C> {
+    pub(crate) fn open(url: &str, schema: &Schema) -> Result<Self, OpenError> {
+        let pool = Pool::builder()
+            .max_size(CONNECTIONS)
+            .min_idle(Some(0))
+            .connection_timeout(PATIENCE)
+            .connection_customizer(Box::new(Patient))
+            .build_unchecked(ConnectionManager::new(url));
+        Ok(Self::with_pool(pool, schema))
+    }
+
+    pub(crate) fn with_pool(pool: Pool<ConnectionManager<C>>, schema: &Schema) -> Self {
+        Self {
+            pool,
+            schema: schema.clone(),
+        }
+    }
+}
+
+impl<C: Backend> Source for Database<C> {
+    fn queues(&self) -> Data<Queues> {
+        let mut conn = self.pool.get()?;
+        Ok(Queues {
+            counts: inspect::counts(&mut conn, &self.schema)?,
+            pauses: manage::pauses(&mut conn, &self.schema)?,
+        })
+    }
+
+    fn jobs(&self, wanted: &Wanted) -> Data<Vec<JobRecord>> {
+        let mut conn = self.pool.get()?;
+        let jobs = inspect::list(&mut conn, &self.schema, &wanted.filter, wanted.after, wanted.limit)?;
+        Ok(jobs)
+    }
+
+    fn life(&self, id: i64) -> Data<Option<Life>> {
+        let (conn, schema) = (&mut self.pool.get()?, &self.schema);
+        let Some(job) = inspect::job(conn, schema, id)? else {
+            return Ok(None);
+        };
+        Ok(Some(Life {
+            errors: inspect::errors(conn, schema, id)?,
+            steps: inspect::steps(conn, schema, id)?,
+            progress: inspect::progress(conn, schema, id)?,
+            result: match inspect::result(conn, schema, id) {
+                Err(inspect::ReadResultError::Database(error)) => return Err(error.into()),
+                read => read.unwrap_or_default(),
+            },
+            job,
+        }))
+    }
+}
+
+impl<C: Backend> fmt::Debug for Database<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Database")
+            .field("schema", &self.schema)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,95 @@
+//! What the pages say, in one place.
+
+pub(crate) const NAME: &str = "leasehold";
+pub(crate) const SKIP: &str = "Skip to the content";
+pub(crate) const NAVIGATION: &str = "Pages";
+
+pub(crate) const OVERVIEW: &str = "Overview";
+pub(crate) const QUEUES: &str = "Queues";
+pub(crate) const JOBS: &str = "Jobs";
+pub(crate) const JOB: &str = "Job";
+
+pub(crate) const READY: &str = "ready";
+pub(crate) const SCHEDULED: &str = "scheduled";
+pub(crate) const BLOCKED: &str = "blocked";
+pub(crate) const RUNNING: &str = "running";
+pub(crate) const COMPLETED: &str = "completed";
+pub(crate) const DISCARDED: &str = "discarded";
+pub(crate) const CANCELLED: &str = "cancelled";
+
+pub(crate) const STATES: &str = "Jobs by state";
+pub(crate) const PAUSES: &str = "Pauses";
+pub(crate) const NO_PAUSES: &str = "Nothing is paused.";
+pub(crate) const EVERYTHING: &str = "everything";
+pub(crate) const QUEUE: &str = "Queue";
+pub(crate) const KIND: &str = "Kind";
+pub(crate) const STATE: &str = "State";
+pub(crate) const SINCE: &str = "Since";
+pub(crate) const BY: &str = "By";
+pub(crate) const REASON: &str = "Reason";
+pub(crate) const WHAT: &str = "What";
+pub(crate) const NO_QUEUES: &str = "There are no jobs yet.";
+pub(crate) const PAUSED: &str = "paused";
+
+pub(crate) const SEARCH: &str = "Search";
+pub(crate) const ANY: &str = "any";
+pub(crate) const ID: &str = "Id";
+pub(crate) const AGE: &str = "Older than";
+pub(crate) const AGES: [(&str, &str, u64); 4] = [
+    ("1m", "a minute", 60),
+    ("1h", "an hour", 3600),
+    ("1d", "a day", 86_400),
+    ("7d", "a week", 604_800),
+];
+pub(crate) const ERROR_TEXT: &str = "Error text";
+pub(crate) const ATTEMPT: &str = "Attempt";
+pub(crate) const ENQUEUED: &str = "Enqueued";
+pub(crate) const RUNS: &str = "Runs";
+pub(crate) const ENDED: &str = "Ended";
+pub(crate) const NO_JOBS: &str = "No job matches.";
+pub(crate) const NEXT: &str = "Next page";
+pub(crate) const FIRST: &str = "First page";
+
+pub(crate) const FACTS: &str = "Facts";
+pub(crate) const TIMELINE: &str = "Timeline";
+pub(crate) const STEPS: &str = "Steps";
+pub(crate) const PRIORITY: &str = "Priority";
+pub(crate) const VERSION: &str = "Payload version";
+pub(crate) const GENERATION: &str = "Generation";
+pub(crate) const IDEMPOTENCY_KEY: &str = "Idempotency key";
+pub(crate) const PROGRESS: &str = "Progress";
+pub(crate) const PAYLOAD: &str = "Payload";
+pub(crate) const RESULT: &str = "Result";
+pub(crate) const HIDDEN: &str = "Hidden. The program that serves this page may allow it.";
+pub(crate) const CANCEL_REQUESTED: &str = "Asked to stop";
+pub(crate) const YES: &str = "yes";
+pub(crate) const WAS_ENQUEUED: &str = "enqueued";
+pub(crate) const WAS_FAILED: &str = "attempt failed";
+pub(crate) const WAS_STEP: &str = "step recorded";
+pub(crate) const WAS_PROGRESS: &str = "progress";
+
+pub(crate) const LOG_IN: &str = "Log in";
+pub(crate) const LOG_OUT: &str = "Log out";
+pub(crate) const TOKEN: &str = "Token";
+pub(crate) const WHO: &str = "Your name, for the record of what you do";
+pub(crate) const WRONG_TOKEN: &str = "That is not the token.";
+pub(crate) const WHO_BEARER: &str = "bearer token";
+pub(crate) const WHO_UNNAMED: &str = "web page";
+pub(crate) const READ_ONLY: &str = "read only";
+
+pub(crate) const MESSAGE: &str = "Not here";
+pub(crate) const NOT_FOUND: &str = "There is nothing here. What was here may have been purged.";
+pub(crate) const WRONG_METHOD: &str = "This address does not take such a request.";
+pub(crate) const UNREADABLE: &str = "The request cannot be read: a value in it is too long or has a zero byte.";
+pub(crate) const TOO_LARGE: &str = "The request is too large.";
+pub(crate) const NOT_A_FORM: &str = "Only forms are taken: application/x-www-form-urlencoded.";
+pub(crate) const NO_DATABASE: &str = "The database cannot be read now. The log of this server says why.";
+pub(crate) const PANICKED: &str = "This page is broken. The log of this server says why.";
+pub(crate) const DENIED_HOST: &str =
+    "This server is not asked by that name. Use localhost, or let the program allow the name (SiteBuilder::host).";
+pub(crate) const DENIED_UNKNOWN: &str = "Log in first.";
+pub(crate) const DENIED_FOREIGN: &str = "The request comes from another site's page.";
+pub(crate) const DENIED_READ_ONLY: &str =
+    "This page is read only: nobody is asked who they are. Give it a token or a function that authenticates.";
+pub(crate) const DENIED_MARK: &str =
+    "The form is an old one, or not of this session. Go back, load the page again and repeat.";
