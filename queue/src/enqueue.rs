@@ -3,6 +3,9 @@
 //! What a database could not store, or no worker could decode, is refused before the database is asked: inside a
 //! PostgreSQL transaction a failed statement would cost the caller all its other writes.
 
+use std::borrow::Cow;
+use std::time::Duration;
+
 use diesel::result::Error;
 
 use crate::backend::{Backend, NewJob};
@@ -29,6 +32,9 @@ pub use options::EnqueueOptions;
 mod payload;
 use payload::check_payload;
 pub(crate) use payload::{MAX_PAYLOAD_BYTES, MAX_PAYLOAD_DEPTH, Unstorable, check_json};
+
+mod untyped;
+pub use untyped::UntypedJob;
 
 /// The answer to an enqueue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +81,7 @@ pub enum EnqueueError {
     #[error("the payload of `{kind}` does not serialize: {source}")]
     Serialize {
         /// The job's kind.
-        kind: &'static str,
+        kind: Cow<'static, str>,
         /// The serializer's error.
         source: serde_json::Error,
     },
@@ -85,7 +91,7 @@ pub enum EnqueueError {
     )]
     PayloadTooLarge {
         /// The job's kind.
-        kind: &'static str,
+        kind: Cow<'static, str>,
         /// Its length as JSON.
         bytes: usize,
     },
@@ -95,13 +101,13 @@ pub enum EnqueueError {
     )]
     PayloadTooDeep {
         /// The job's kind.
-        kind: &'static str,
+        kind: Cow<'static, str>,
     },
     /// The payload has a NUL character in a text, which PostgreSQL cannot read back.
     #[error("the payload of `{kind}` has a NUL character in a text: remove it, or encode the bytes (base64, hex)")]
     PayloadNul {
         /// The job's kind.
-        kind: &'static str,
+        kind: Cow<'static, str>,
     },
     /// The kind cannot be used.
     #[error("the kind: {0}")]
@@ -243,35 +249,24 @@ fn insert_all<C: Backend>(
 
 pub(crate) fn new_job<J: Job>(job: &J, options: &EnqueueOptions) -> Result<NewJob, EnqueueError> {
     let kind = J::KIND;
-    let payload = serde_json::to_string(job).map_err(|source| EnqueueError::Serialize { kind, source })?;
-    check_payload(kind, &payload)?;
+    let payload = serde_json::to_string(job).map_err(|source| EnqueueError::Serialize {
+        kind: kind.into(),
+        source,
+    })?;
+    check_payload(kind.into(), &payload)?;
     let queue = options.queue.as_deref().unwrap_or(J::QUEUE);
-    name::check(kind, 128).map_err(EnqueueError::Kind)?;
-    name::check(queue, 128).map_err(EnqueueError::Queue)?;
     let idempotency_key = options.idempotency_key.clone().or_else(|| job.idempotency_key());
-    if let Some(key) = &idempotency_key {
-        name::check(key, 255).map_err(EnqueueError::IdempotencyKey)?;
-    }
-    let out_of_range = |option, allowed| move || EnqueueError::OutOfRange { option, allowed };
-    let max_attempts = i32::try_from(options.max_attempts.unwrap_or(J::MAX_ATTEMPTS))
-        .ok()
-        .filter(|attempts| *attempts > 0);
+    check_names(kind, queue, idempotency_key.as_deref())?;
     let unique = options.unique::<J>();
-    let lease_ms = i64::try_from(options.lease.unwrap_or(J::LEASE).as_millis())
-        .ok()
-        .filter(|ms| (1..=31_536_000_000).contains(ms));
     Ok(NewJob {
         queue: queue.to_owned(),
         kind: kind.into(),
-        version: i32::try_from(J::VERSION)
-            .ok()
-            .filter(|_| (1..=MAX_VERSION).contains(&J::VERSION))
-            .ok_or_else(out_of_range("VERSION", "1 to 1000"))?,
+        version: stored_version(J::VERSION)?,
         payload,
         priority: options.priority.unwrap_or(J::PRIORITY),
         run_at: options.run_at_ms()?,
-        max_attempts: max_attempts.ok_or_else(out_of_range("max_attempts", "1 to 2147483647"))?,
-        lease_ms: lease_ms.ok_or_else(out_of_range("lease", "1 ms to 365 days"))?,
+        max_attempts: stored_attempts(options.max_attempts.unwrap_or(J::MAX_ATTEMPTS))?,
+        lease_ms: stored_lease(options.lease.unwrap_or(J::LEASE))?,
         idempotency_key,
         remember_ms: millis(options.remember_key.unwrap_or(J::REMEMBER_KEY)),
         unique_key: job
@@ -285,4 +280,40 @@ pub(crate) fn new_job<J: Job>(job: &J, options: &EnqueueOptions) -> Result<NewJo
         waits: false,
         awaited: false,
     })
+}
+
+fn check_names(kind: &str, queue: &str, idempotency_key: Option<&str>) -> Result<(), EnqueueError> {
+    name::check(kind, 128).map_err(EnqueueError::Kind)?;
+    name::check(queue, 128).map_err(EnqueueError::Queue)?;
+    idempotency_key.map_or(Ok(()), |key| {
+        name::check(key, 255).map_err(EnqueueError::IdempotencyKey)
+    })
+}
+
+fn stored_version(version: u32) -> Result<i32, EnqueueError> {
+    let stored = i32::try_from(version)
+        .ok()
+        .filter(|_| (1..=MAX_VERSION).contains(&version));
+    stored.ok_or(EnqueueError::OutOfRange {
+        option: "VERSION",
+        allowed: "1 to 1000",
+    })
+}
+
+fn stored_attempts(attempts: u32) -> Result<i32, EnqueueError> {
+    let stored = i32::try_from(attempts).ok().filter(|attempts| *attempts > 0);
+    stored.ok_or(EnqueueError::OutOfRange {
+        option: "max_attempts",
+        allowed: "1 to 2147483647",
+    })
+}
+
+fn stored_lease(lease: Duration) -> Result<i64, EnqueueError> {
+    let stored = i64::try_from(lease.as_millis()).ok();
+    stored
+        .filter(|ms| (1..=31_536_000_000).contains(ms))
+        .ok_or(EnqueueError::OutOfRange {
+            option: "lease",
+            allowed: "1 ms to 365 days",
+        })
 }

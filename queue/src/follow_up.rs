@@ -16,6 +16,7 @@ use diesel::result::{Error, QueryResult};
 
 use crate::backend::{Backend, BatchLook, BatchRow, WaitingPlace, WaitingRow};
 use crate::events::JobInfo;
+use crate::inspect::State;
 use crate::lease::Held;
 use crate::schema::Schema;
 use crate::transaction::atomically;
@@ -166,7 +167,9 @@ fn let_go<C: Backend, S: Steps<C>>(
     for (failed_on, rows) in failed {
         let reason = format!("job {failed_on}, for which it waited, did not complete");
         let ids: Vec<i64> = rows.iter().map(|row| row.id).collect();
-        let cancelled = one_by_one(steps, &ids, |conn, ids| conn.cancel(schema, ids, false, &reason))?;
+        let cancelled = one_by_one(steps, &ids, |conn, ids| {
+            conn.end_open(schema, ids, false, State::Cancelled, &reason)
+        })?;
         for row in rows.into_iter().filter(|row| cancelled.contains(&row.id)) {
             ended.awaited.insert(row.id);
             ended.batches.extend(row.batch_id);
@@ -271,7 +274,13 @@ fn drop_unused<C: Backend>(conn: &mut C, schema: &Schema, batch: &BatchRow, disc
         && conn.withdraw(schema, &[job_id])? == 0
     {
         // It was changed by hand since its enqueue.
-        conn.cancel(schema, &[job_id], false, "no job of the batch was discarded")?;
+        conn.end_open(
+            schema,
+            &[job_id],
+            false,
+            State::Cancelled,
+            "no job of the batch was discarded",
+        )?;
     }
     Ok(())
 }

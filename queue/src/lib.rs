@@ -227,7 +227,7 @@ pub use job::{Backoff, Job, OnConflict, Unique};
 pub use leasehold_derive::Job;
 
 mod enqueue;
-pub use enqueue::{EnqueueError, EnqueueOptions, Enqueued};
+pub use enqueue::{EnqueueError, EnqueueOptions, Enqueued, UntypedJob};
 
 pub mod batch;
 pub use batch::Batch;

@@ -1,4 +1,4 @@
-//! Jobs and queues managed by hand: cancel, requeue, edit, purge, pause.
+//! Jobs and queues managed by hand: cancel, discard, requeue, edit, purge, pause.
 //!
 //! Whatever takes a job from its worker adds one to its generation, so that the worker's writes are refused. Where many
 //! jobs are meant, each chunk of them is a transaction of its own, unless the caller's transaction is open.
@@ -28,9 +28,9 @@
 //! # }
 //! ```
 
-mod cancel;
-pub(crate) use cancel::cancel_these;
-pub use cancel::{Cancel, cancel, cancel_all};
+mod end;
+pub use end::{Cancel, cancel, cancel_all, discard, discard_all};
+pub(crate) use end::{Ending, end_these};
 
 mod requeue;
 pub use requeue::{RequeueError, Requeued, requeue, requeue_all};

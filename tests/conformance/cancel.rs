@@ -2,6 +2,7 @@
 
 use leasehold::Job;
 use leasehold::inspect;
+use leasehold::inspect::State;
 use leasehold::manage::{self, Cancel};
 
 use crate::support::*;
@@ -65,7 +66,11 @@ conformance!(
         let mut other = open(db);
         conn.begin_write().unwrap();
         let fence = claim_notes(&mut conn)[0];
-        let waiting = std::thread::spawn(move || other.cancel(&default_schema(), &[id], true, "stop").unwrap());
+        let waiting = std::thread::spawn(move || {
+            other
+                .end_open(&default_schema(), &[id], true, State::Cancelled, "stop")
+                .unwrap()
+        });
         leasehold_tests::eventually(std::time::Duration::from_secs(20), "the cancel waits", || {
             db.integer(
                 "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",

@@ -20,11 +20,12 @@ conformance!(
             let runner = Runner::new(()).register::<J>();
             match end {
                 "hard" => assert!(manage::cancel(conn, &default_schema(), id, Cancel::Hard, "").unwrap()),
+                "by hand" => assert!(manage::discard(conn, &default_schema(), id, "").unwrap()),
                 _ => assert!(runner.run_one(conn).unwrap()),
             }
             let job = inspect::job(conn, &default_schema(), id).unwrap().unwrap();
             let expected = match end {
-                "discard" => State::Discarded,
+                "discard" | "by hand" => State::Discarded,
                 "cancel" | "hard" => State::Cancelled,
                 _ => State::Completed,
             };
@@ -38,6 +39,7 @@ conformance!(
             ("discard", true, true, false),
             ("cancel", true, false, true),
             ("hard", true, false, true),
+            ("by hand", true, true, false),
         ] {
             assert_eq!(is_free_after(&mut conn, Plain::new, end), plain, "{end}");
             assert_eq!(is_free_after(&mut conn, Kept::new, end), kept, "{end}");

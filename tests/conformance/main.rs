@@ -14,6 +14,7 @@ mod key_lost;
 mod key_states;
 mod payload;
 mod unique;
+mod untyped;
 
 mod claim;
 mod claim_behind;
@@ -33,6 +34,7 @@ mod refusal;
 
 mod batches;
 mod cancel;
+mod discard;
 mod expiry;
 mod handler;
 mod retry;

@@ -114,10 +114,10 @@ conformance!(
             matches!(refused, Err(EnqueueError::PayloadTooLarge { bytes, .. }) if bytes == EnqueueOptions::MAX_PAYLOAD_BYTES + 2)
         );
         let refused = Any(nested(EnqueueOptions::MAX_PAYLOAD_DEPTH + 1)).enqueue(&mut conn);
-        assert!(matches!(refused, Err(EnqueueError::PayloadTooDeep { kind: "any" })));
+        assert!(matches!(refused, Err(EnqueueError::PayloadTooDeep { kind }) if kind == "any"));
         for nul in [json!("\0"), json!({ "a\0": 1 }), json!(["\\\0"])] {
             let refused = Any(nul).enqueue(&mut conn);
-            assert!(matches!(refused, Err(EnqueueError::PayloadNul { kind: "any" })));
+            assert!(matches!(refused, Err(EnqueueError::PayloadNul { kind }) if kind == "any"));
         }
         assert_eq!(db.integer("SELECT count(*) FROM leasehold.jobs"), 0);
     }

@@ -207,7 +207,8 @@ conformance!(
             for schema in &schemas {
                 while let Some(job) = conn.open_jobs(schema, "note").unwrap().first() {
                     assert_eq!(
-                        conn.cancel(schema, &[job.id], true, "next").unwrap(),
+                        conn.end_open(schema, &[job.id], true, leasehold::inspect::State::Cancelled, "next")
+                            .unwrap(),
                         [job.id],
                         "before {name}"
                     );

@@ -1,5 +1,6 @@
 //! Finish, put back, end, release, cancel: what each column becomes.
 
+use leasehold::inspect::State;
 use std::time::Duration;
 
 use leasehold::__private::Fence;
@@ -89,7 +90,8 @@ conformance!(
         let fence = claimed_odd(&mut conn);
         let before = kept(db, "leasehold.jobs", fence.id);
         assert_eq!(
-            conn.cancel(&default_schema(), &[fence.id], true, "gone").unwrap(),
+            conn.end_open(&default_schema(), &[fence.id], true, State::Cancelled, "gone")
+                .unwrap(),
             [fence.id]
         );
         assert_moved(db, fence.id, before);

@@ -76,7 +76,12 @@ fn cases<C: Backend>() -> Vec<Case<C>> {
         ),
         case(|c, id| end(c, id, "cancelled"), Refusal::Cancelled, "cancelled/3"),
         case(
-            |c, id| assert_eq!(c.cancel(&Schema::default(), &[id], true, "why"), Ok(vec![id])),
+            |c, id| {
+                assert_eq!(
+                    c.end_open(&Schema::default(), &[id], true, State::Cancelled, "why"),
+                    Ok(vec![id])
+                )
+            },
             Refusal::Cancelled,
             "cancelled/2",
         ),

@@ -55,12 +55,12 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ),
     (
         "postgres/manage",
-        "CANCEL",
+        "END_OPEN",
         "ready rows, too: it presents what it read under the lock, the state among it",
     ),
     (
         "sqlite/manage",
-        "DELETE_CANCELLED",
+        "DELETE_OPEN",
         "ready rows, too: it presents the copy made under the same write lock",
     ),
     (
@@ -189,12 +189,12 @@ fn s0_12_every_write_in_the_sources_is_looked_at() {
     for (backend, constants) in [
         (
             "postgres",
-            "BEGIN BEGIN_COUNTED CANCEL COMPLETE COMPLETE_STRICTLY END FINISH HEARTBEAT PROMOTE PUT_BACK RELEASE SWEEP ADMIT claim claim_selected \
+            "BEGIN BEGIN_COUNTED COMPLETE COMPLETE_STRICTLY END END_OPEN FINISH HEARTBEAT PROMOTE PUT_BACK RELEASE SWEEP ADMIT claim claim_selected \
              CLAIM_EVENTS RENEW_EVENTS DELETE_DELIVERED FAIL_EVENTS RELEASE_EVENTS SWEEP_EVENTS REDELIVER DROP_DEAD",
         ),
         (
             "sqlite",
-            "BEGIN DELETE_CANCELLED DELETE_FINISHED HEARTBEAT PROMOTE PUT_BACK RELEASE TAKE_BACK ADMIT CLAIM_IDS CLAIM \
+            "BEGIN DELETE_FINISHED DELETE_OPEN HEARTBEAT PROMOTE PUT_BACK RELEASE TAKE_BACK ADMIT CLAIM_IDS CLAIM \
              CLAIM_EVENTS RENEW_EVENTS DELETE_DELIVERED FAIL_EVENTS RELEASE_EVENTS SWEEP_EVENTS REDELIVER DROP_DEAD",
         ),
     ] {

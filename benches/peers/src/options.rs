@@ -8,7 +8,7 @@ usage: leasehold-peers [--smoke] [--systems NAME,NAME] [--shapes NAME,NAME] [--j
 
   --systems   which, of: leasehold, fang, graphile_worker, graphile-worker, apalis-postgres, awa, pg-boss; all by default
   --shapes    which, of: work, unbatched, single, pickup; all by default
-  --jobs      jobs of a round's work (40000); a tenth of it without batching, an eighth one by one
+  --jobs      jobs of a round's work (40000); an eighth one by one; without batching a tenth, and then what 5 seconds take
   --rounds    how often all of it is measured, system after system (3); the table has the medians
   --samples   jobs for an idle worker, in each round (150)
   --chunk     jobs in one call of a bulk enqueue (1000)

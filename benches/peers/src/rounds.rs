@@ -10,6 +10,8 @@ use crate::order::{Answer, Order, Shape};
 use crate::systems::{self, RunsOn, System};
 
 const CONCURRENCIES: [usize; 5] = [1, 2, 4, 8, 16];
+/// How many seconds a measurement without batching lasts at the least, about.
+const LASTS: f64 = 5.0;
 /// With the braces and the key, 200 bytes of JSON.
 const FILLER: usize = 187;
 
@@ -51,6 +53,7 @@ pub(crate) fn run(server: &mut Server, options: &Options) -> Outcome<Results> {
                     measure(server, options, system, Shape::Prepare, 1)?;
                     server.keep(system.name)?;
                 }
+                let jobs = if options.smoke { jobs } else { enough(&results, system, shape, jobs) };
                 let answer = measure(server, options, system, shape, jobs)?;
                 eprintln!("{}", line(round, system, shape, &answer));
                 let version = system.built_version().or_else(|| answer.version.clone());
@@ -61,6 +64,22 @@ pub(crate) fn run(server: &mut Server, options: &Options) -> Outcome<Results> {
     }
     server.clear()?;
     Ok(results)
+}
+
+/// Without batching, as many jobs as the system was last seen to run in [`LASTS`] seconds: in less than a second it has hardly
+/// opened its connections, and the server has planned nothing on them.
+fn enough(results: &Results, system: &System, shape: Shape, jobs: usize) -> usize {
+    let Shape::Unbatched(_) = shape else {
+        return jobs;
+    };
+    let seen = |(other, answers): (&(&str, Shape), &Vec<Answer>)| match other {
+        (name, Shape::Unbatched(concurrency)) if *name == system.name => {
+            Some((*concurrency, answers.last().and_then(|answer| answer.rate)?))
+        }
+        _ => None,
+    };
+    let last = results.answers.iter().filter_map(seen).max_by_key(|(concurrency, _)| *concurrency);
+    last.map_or(jobs, |(_, rate)| jobs.max((rate * LASTS) as usize))
 }
 
 fn shapes(options: &Options) -> Vec<(Shape, usize)> {

@@ -3,7 +3,7 @@
 use super::{BatchError, check_now};
 use crate::backend::{AsBackend, Backend, BatchStatements};
 use crate::follow_up::{Direct, Ended, Followed, follow};
-use crate::manage::{Cancel, cancel_these};
+use crate::manage::{Cancel, Ending, end_these};
 use crate::migrate::Migrate;
 use crate::schema::Schema;
 use crate::settle::storable;
@@ -53,7 +53,7 @@ pub fn cancel(
         let page = conn.open_in_batch(schema, id, after, PAGE)?;
         let Some(last) = page.last() else { break };
         after = *last;
-        cancelled += conn.patiently(|conn| cancel_these(conn, schema, &page, how, &reason))??;
+        cancelled += conn.patiently(|conn| end_these(conn, schema, &page, Ending::Cancel(how), &reason))??;
         // Whether others wait for them is not known here; looking does no harm.
         let mut ended = Ended::default();
         ended.awaited.extend(page);

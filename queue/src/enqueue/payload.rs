@@ -1,5 +1,7 @@
 //! What a payload may be.
 
+use std::borrow::Cow;
+
 use super::EnqueueError;
 
 /// The largest payload, in bytes of JSON.
@@ -16,7 +18,7 @@ pub(crate) enum Unstorable {
     Nul,
 }
 
-pub(super) fn check_payload(kind: &'static str, json: &str) -> Result<(), EnqueueError> {
+pub(super) fn check_payload(kind: Cow<'static, str>, json: &str) -> Result<(), EnqueueError> {
     check_json(json).map_err(|unstorable| match unstorable {
         Unstorable::TooLarge { bytes } => EnqueueError::PayloadTooLarge { kind, bytes },
         Unstorable::TooDeep => EnqueueError::PayloadTooDeep { kind },
@@ -55,20 +57,20 @@ mod tests {
 
     #[test]
     fn a_payload_is_walked_once_for_length_depth_and_nul() {
-        assert!(check_payload("k", r#"{"a":"\\u0000 [[[ \" ]]]"}"#).is_ok());
+        assert!(check_payload("k".into(), r#"{"a":"\\u0000 [[[ \" ]]]"}"#).is_ok());
         assert!(matches!(
-            check_payload("k", r#"{"a\u0000":1}"#),
+            check_payload("k".into(), r#"{"a\u0000":1}"#),
             Err(EnqueueError::PayloadNul { .. })
         ));
         let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
-        assert!(check_payload("k", &nested(MAX_PAYLOAD_DEPTH)).is_ok());
+        assert!(check_payload("k".into(), &nested(MAX_PAYLOAD_DEPTH)).is_ok());
         assert!(matches!(
-            check_payload("k", &nested(MAX_PAYLOAD_DEPTH + 1)),
+            check_payload("k".into(), &nested(MAX_PAYLOAD_DEPTH + 1)),
             Err(EnqueueError::PayloadTooDeep { .. })
         ));
         let long = format!("\"{}\"", "x".repeat(MAX_PAYLOAD_BYTES));
         assert!(matches!(
-            check_payload("k", &long),
+            check_payload("k".into(), &long),
             Err(EnqueueError::PayloadTooLarge { .. })
         ));
     }

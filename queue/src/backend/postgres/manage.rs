@@ -4,6 +4,7 @@ use diesel::{PgConnection, QueryableByName, RunQueryDsl};
 use uuid::Uuid;
 
 use crate::backend::{Change, JobRow, ManageStatements, Matching, PurgeCursor, Purged, RequeuedRow, RunAt};
+use crate::inspect::State;
 use crate::schema::Schema;
 use crate::sql::{Id, Sql, bind};
 use crate::transaction::atomically;
@@ -62,7 +63,7 @@ const REQUEST_CANCEL: &str = "
     RETURNING j.id, pg_catalog.pg_notify('leasehold_cancel', '')
 ";
 
-const CANCEL: &str = concat!(
+const END_OPEN: &str = concat!(
     "WITH ended AS (
         DELETE FROM leasehold.jobs AS j USING unnest($1, $2, $3, $4) AS l (id, generation, lease_token, state)
         WHERE j.id = ANY ($1) AND j.id = l.id AND j.generation = l.generation
@@ -70,9 +71,9 @@ const CANCEL: &str = concat!(
         RETURNING j.*
     ),
     ",
-    freed!(many: "16"),
+    freed!(many: "CASE $6 WHEN 'cancelled' THEN 16 ELSE 8 END"),
     ", ",
-    moved!(state: "'cancelled'", generation: "e.generation + 1", reason: "$5"),
+    moved!(state: "$6", generation: "e.generation + 1", reason: "$5"),
     " SELECT m.id, CASE WHEN e.state = 'running' THEN pg_catalog.pg_notify('leasehold_cancel', '') END
     FROM moved AS m CROSS JOIN LATERAL (SELECT state FROM ended WHERE ended.id = m.id) AS e"
 );
@@ -256,7 +257,14 @@ impl ManageStatements for PgConnection {
         })
     }
 
-    fn cancel(&mut self, schema: &Schema, ids: &[i64], running: bool, reason: &str) -> QueryResult<Vec<i64>> {
+    fn end_open(
+        &mut self,
+        schema: &Schema,
+        ids: &[i64],
+        running: bool,
+        state: State,
+        reason: &str,
+    ) -> QueryResult<Vec<i64>> {
         under_lock(self, schema, ids, |conn, rows| {
             let rows: Vec<&Locked> = rows.iter().filter(|row| running || row.state == "ready").collect();
             let binds = (
@@ -265,8 +273,9 @@ impl ManageStatements for PgConnection {
                 bind::<Array<Nullable<SqlUuid>>, _>(rows.iter().map(|row| row.lease_token).collect::<Vec<_>>()),
                 bind::<Array<Text>, _>(rows.iter().map(|row| row.state.as_str()).collect::<Vec<_>>()),
                 bind::<Text, _>(reason),
+                bind::<Text, _>(state.as_str()),
             );
-            Sql(schema.render(CANCEL), binds).load(conn)
+            Sql(schema.render(END_OPEN), binds).load(conn)
         })
     }
 

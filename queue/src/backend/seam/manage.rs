@@ -5,6 +5,7 @@ use diesel::result::QueryResult;
 use diesel::sql_types::{BigInt, Bool, Nullable};
 
 use super::{JobRow, RunAt};
+use crate::inspect::State;
 use crate::schema::Schema;
 
 /// Which jobs; a field that is `None` leaves out none.
@@ -87,8 +88,16 @@ pub trait ManageStatements {
     /// Asks running jobs to stop (`cancel_requested_at`), leaving their generation; returns the ids of those that run.
     fn request_cancel(&mut self, schema: &Schema, ids: &[i64]) -> QueryResult<Vec<i64>>;
 
-    /// Ends ready jobs, and with `running` also running ones, as cancelled, generation + 1; returns the ids that it ended.
-    fn cancel(&mut self, schema: &Schema, ids: &[i64], running: bool, reason: &str) -> QueryResult<Vec<i64>>;
+    /// Ends ready jobs, and with `running` also running ones, as cancelled or discarded, generation + 1; returns the ids that
+    /// it ended.
+    fn end_open(
+        &mut self,
+        schema: &Schema,
+        ids: &[i64],
+        running: bool,
+        state: State,
+        reason: &str,
+    ) -> QueryResult<Vec<i64>>;
 
     /// Puts discarded and cancelled jobs back to `ready`, generation + 1, each with its unique key unless another job has
     /// that; returns those that were found.

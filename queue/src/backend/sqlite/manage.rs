@@ -9,6 +9,7 @@ use diesel::{QueryableByName, RunQueryDsl, SqliteConnection};
 use super::settle::{Moved, complete_move};
 use super::{json, now_ms, write};
 use crate::backend::{Change, JobRow, ManageStatements, Matching, PurgeCursor, Purged, RequeuedRow, RunAt};
+use crate::inspect::State;
 use crate::schema::Schema;
 use crate::sql::{Id, Sql, bind};
 
@@ -58,18 +59,18 @@ const REQUEST_CANCEL: &str = "
     RETURNING id
 ";
 
-const COPY_CANCELLED: &str = "
+const COPY_OPEN: &str = "
     INSERT OR REPLACE INTO leasehold_finished_jobs
         (id, queue, kind, version, payload, priority, run_at, attempt, max_attempts, lease_token, lease_ms,
          idempotency_key, unique_key, unique_states, limit_key, limit_rank, batch_id, created_at, state, generation, reason, finished_at)
     SELECT id, queue, kind, version, payload, priority, run_at, attempt, max_attempts, lease_token, lease_ms,
-        idempotency_key, unique_key, unique_states, limit_key, limit_rank, batch_id, created_at, 'cancelled', generation + 1, $2, $3
+        idempotency_key, unique_key, unique_states, limit_key, limit_rank, batch_id, created_at, $5, generation + 1, $2, $3
     FROM leasehold_jobs WHERE id IN (SELECT value FROM json_each($1)) AND (state = 'ready' OR $4)
     RETURNING id, unique_key
 ";
 
-/// Whoever cancels has no fence of its own, so it presents what was copied.
-const DELETE_CANCELLED: &str = "
+/// Whoever ends a job by hand has no fence of its own, so it presents what was copied.
+const DELETE_OPEN: &str = "
     DELETE FROM leasehold_jobs AS j WHERE j.id IN (SELECT value FROM json_each($1)) AND EXISTS (
         SELECT 1 FROM leasehold_finished_jobs AS copy
         WHERE copy.id = j.id AND copy.generation = j.generation + 1 AND copy.lease_token IS j.lease_token
@@ -196,7 +197,14 @@ impl ManageStatements for SqliteConnection {
         Ok(asked.into_iter().map(|row| row.id).collect())
     }
 
-    fn cancel(&mut self, schema: &Schema, ids: &[i64], running: bool, reason: &str) -> QueryResult<Vec<i64>> {
+    fn end_open(
+        &mut self,
+        schema: &Schema,
+        ids: &[i64],
+        running: bool,
+        state: State,
+        reason: &str,
+    ) -> QueryResult<Vec<i64>> {
         let ids = json(ids)?;
         write(self, |conn, now| {
             let binds = (
@@ -204,14 +212,15 @@ impl ManageStatements for SqliteConnection {
                 bind::<Text, _>(reason),
                 bind::<BigInt, _>(now),
                 bind::<Bool, _>(running),
+                bind::<Text, _>(state.as_str()),
             );
-            let moved: Vec<Moved> = Sql(schema.render(COPY_CANCELLED), binds).load(conn)?;
+            let moved: Vec<Moved> = Sql(schema.render(COPY_OPEN), binds).load(conn)?;
             if moved.is_empty() {
                 return Ok(Vec::new());
             }
             let copied = json(&moved.iter().map(|row| row.id).collect::<Vec<_>>())?;
-            let deleted = Sql(schema.render(DELETE_CANCELLED), (bind::<Text, _>(copied),)).execute(conn)?;
-            complete_move(conn, schema, moved, "cancelled", deleted)
+            let deleted = Sql(schema.render(DELETE_OPEN), (bind::<Text, _>(copied),)).execute(conn)?;
+            complete_move(conn, schema, moved, state.as_str(), deleted)
         })
     }
 

@@ -1,4 +1,4 @@
-//! Cancel.
+//! Jobs that have not ended are ended by hand: cancelled or discarded.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,6 @@ use super::in_chunks;
 use crate::backend::{AsBackend, Backend};
 use crate::follow_up::{Direct, Ended, Followed, follow};
 use crate::inspect::{Filter, State};
-use crate::migrate::Migrate;
 use crate::schema::Schema;
 use crate::settle::storable;
 
@@ -21,6 +20,22 @@ pub enum Cancel {
     Hard,
 }
 
+/// How open jobs end by hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Cancel(Cancel),
+    Discard,
+}
+
+impl Ending {
+    fn state(self) -> State {
+        match self {
+            Self::Cancel(_) => State::Cancelled,
+            Self::Discard => State::Discarded,
+        }
+    }
+}
+
 /// Cancels a job; whether there was anything to cancel.
 ///
 /// A soft cancel of a running job is a request, which its handler sees with the next heartbeat, and sooner in this process
@@ -30,12 +45,32 @@ pub enum Cancel {
 ///
 /// The database's.
 pub fn cancel(conn: &mut impl AsBackend, schema: &Schema, id: i64, how: Cancel, reason: &str) -> QueryResult<bool> {
-    let reason = storable(reason);
-    // As an enqueue does: a connection of the application's may be told to wait for no other writer.
-    let cancelled = conn
-        .as_backend()
-        .patiently(|conn| cancel_and_follow(conn, schema, &[id], how, &reason))??;
-    Ok(cancelled > 0)
+    end(conn.as_backend(), schema, id, Ending::Cancel(how), reason)
+}
+
+/// Discards a job that has not ended, as if its last attempt had failed; whether there was one. The commit of a handler
+/// that runs is refused.
+///
+/// # Errors
+///
+/// The database's.
+///
+/// ```
+/// # include!("../doctest_setup.rs");
+/// use leasehold::inspect::{self, State};
+/// use leasehold::{Schema, manage};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let (_url, mut conn) = doctest_database();
+/// let id = Greet { name: "nobody".to_owned() }.enqueue(&mut conn)?.id();
+/// assert!(manage::discard(&mut conn, &Schema::default(), id, "no such person")?);
+/// let job = inspect::job(&mut conn, &Schema::default(), id)?.expect("it is kept");
+/// assert_eq!((job.state, job.generation), (State::Discarded, 1));
+/// # Ok(())
+/// # }
+/// ```
+pub fn discard(conn: &mut impl AsBackend, schema: &Schema, id: i64, reason: &str) -> QueryResult<bool> {
+    end(conn.as_backend(), schema, id, Ending::Discard, reason)
 }
 
 /// Cancels all jobs that match and have not ended; how many there were. One state among `Ready` and `Running` may be
@@ -51,26 +86,47 @@ pub fn cancel_all(
     how: Cancel,
     reason: &str,
 ) -> QueryResult<u64> {
+    end_all(conn.as_backend(), schema, filter, Ending::Cancel(how), reason)
+}
+
+/// As [`discard`], all jobs that match and have not ended; how many there were. One state among `Ready` and `Running` may be
+/// chosen by the filter, others have nothing to discard.
+///
+/// # Errors
+///
+/// The database's; what was discarded before stays so, unless the caller's transaction is open.
+pub fn discard_all(conn: &mut impl AsBackend, schema: &Schema, filter: &Filter, reason: &str) -> QueryResult<u64> {
+    end_all(conn.as_backend(), schema, filter, Ending::Discard, reason)
+}
+
+fn end<C: Backend>(conn: &mut C, schema: &Schema, id: i64, how: Ending, reason: &str) -> QueryResult<bool> {
     let reason = storable(reason);
-    let mut cancelled = 0;
-    conn.as_backend().patiently(|conn| {
+    // As an enqueue does: a connection of the application's may be told to wait for no other writer.
+    let ended = conn.patiently(|conn| end_and_follow(conn, schema, &[id], how, &reason))??;
+    Ok(ended > 0)
+}
+
+fn end_all<C: Backend>(conn: &mut C, schema: &Schema, filter: &Filter, how: Ending, reason: &str) -> QueryResult<u64> {
+    let reason = storable(reason);
+    let mut ended = 0;
+    conn.patiently(|conn| {
         in_chunks(conn, schema, filter, &[State::Ready, State::Running], |conn, ids| {
-            cancelled += cancel_and_follow(conn, schema, ids, how, &reason)?;
+            ended += end_and_follow(conn, schema, ids, how, &reason)?;
             Ok(())
         })
     })??;
-    Ok(cancelled)
+    Ok(ended)
 }
 
 /// Also does what follows: jobs that waited for these, and batches of which these were the last, need no worker for that.
-fn cancel_and_follow<C: Backend>(
+fn end_and_follow<C: Backend>(
     conn: &mut C,
     schema: &Schema,
     ids: &[i64],
-    how: Cancel,
+    how: Ending,
     reason: &str,
 ) -> QueryResult<u64> {
-    let cancelled = cancel_these(conn, schema, ids, how, reason)?;
+    let count = end_these(conn, schema, ids, how, reason)?;
     let mut ended = Ended::default();
     ended.awaited.extend(ids);
     ended.batches.extend(conn.batches_of(schema, ids)?);
@@ -79,25 +135,26 @@ fn cancel_and_follow<C: Backend>(
     if followed.changed {
         crate::wake::expect_local();
     }
-    Ok(cancelled)
+    Ok(count)
 }
 
-/// The number of those that were there to cancel.
-pub(crate) fn cancel_these<C: Backend>(
+/// The number of those that were there to end.
+pub(crate) fn end_these<C: Backend>(
     conn: &mut C,
     schema: &Schema,
     ids: &[i64],
-    how: Cancel,
+    how: Ending,
     reason: &str,
 ) -> QueryResult<u64> {
+    let asks = how == Ending::Cancel(Cancel::Soft);
     let mut done: HashSet<i64> = HashSet::new();
     let mut rest = ids.to_vec();
     while !rest.is_empty() {
-        if how == Cancel::Soft {
+        if asks {
             done.extend(conn.request_cancel(schema, &rest)?);
             rest.retain(|id| !done.contains(id));
         }
-        done.extend(conn.cancel(schema, &rest, how == Cancel::Hard, reason)?);
+        done.extend(conn.end_open(schema, &rest, !asks, how.state(), reason)?);
         rest.retain(|id| !done.contains(id));
         // A job may be claimed or put back between the two statements, but not for ever.
         rest = still_open(conn, schema, rest)?;

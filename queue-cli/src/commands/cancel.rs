@@ -1,0 +1,49 @@
+//! `cancel`: jobs that have not ended.
+
+use leasehold::AsBackend;
+use leasehold::inspect::State;
+use leasehold::manage;
+
+use super::chosen::{self, Target};
+use crate::cli::Cancel;
+use crate::database::Session;
+use crate::failure::Failure;
+use crate::output::{self, Done};
+
+const OPEN: [State; 2] = [State::Ready, State::Running];
+
+pub(super) fn run<C: AsBackend>(session: &mut Session<'_, C>, cancel: &Cancel) -> Result<(), Failure> {
+    let how = match cancel.hard {
+        true => manage::Cancel::Hard,
+        false => manage::Cancel::Soft,
+    };
+    let dry_run = cancel.sure.dry_run;
+    let count = match cancel.chosen.target()? {
+        Target::One(id) => {
+            let state = chosen::state_of(session, id)?;
+            let refused = |state| Failure::wrong_state(id, state, "only jobs that have not ended are cancelled");
+            if !OPEN.contains(&state) {
+                return Err(refused(state));
+            }
+            if !dry_run && !manage::cancel(session.conn, &session.schema, id, how, &cancel.reason)? {
+                // It ended between the two looks.
+                return Err(refused(chosen::state_of(session, id)?));
+            }
+            1
+        }
+        Target::Many(filter) => {
+            let states = cancel.chosen.states(&OPEN, OPEN.len())?;
+            let found = chosen::confirm_many(session, &filter, states, &cancel.sure, "Cancel")?;
+            match dry_run {
+                true => found,
+                false => manage::cancel_all(session.conn, &session.schema, &filter, how, &cancel.reason)?,
+            }
+        }
+    };
+    let did = match cancel.hard {
+        true => "cancelled",
+        // A running one may still complete.
+        false => "cancelled, or asked to stop",
+    };
+    session.output.done(&Done { did, count, dry_run }, output::jobs(count))
+}

@@ -1,0 +1,71 @@
+//! The commands, each in a file.
+
+use clap::CommandFactory;
+use leasehold::AsBackend;
+
+use crate::cli::{Cli, Command, Migrate, OnDatabase};
+use crate::database::{self, File, Run, Session};
+use crate::failure::Failure;
+use crate::output::Output;
+
+mod batch;
+mod cancel;
+mod chosen;
+mod doctor;
+mod edit;
+mod list;
+mod migrate;
+mod pause;
+mod purge;
+mod requeue;
+#[cfg(feature = "postgres")]
+mod roles;
+mod schedules;
+mod show;
+mod stats;
+
+pub(crate) fn run(cli: &Cli) -> Result<(), Failure> {
+    let output = Output { json: cli.json };
+    match &cli.command {
+        Command::Completions { shell } => {
+            let mut text = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "leasehold", &mut text);
+            output.print(&String::from_utf8_lossy(&text))
+        }
+        Command::Man => {
+            let mut text = Vec::new();
+            clap_mangen::Man::new(Cli::command()).render(&mut text)?;
+            output.print(&String::from_utf8_lossy(&text))
+        }
+        #[cfg(feature = "postgres")]
+        Command::Roles(roles) => roles::print(roles, &cli.schema, output),
+        Command::OnDatabase(command) => {
+            let file = match command {
+                OnDatabase::Migrate(Migrate::Up) => File::MayBeMade,
+                _ => File::Exists,
+            };
+            database::run(cli.database.as_deref(), &cli.schema, file, output, command)
+        }
+    }
+}
+
+impl Run for OnDatabase {
+    fn run<C: AsBackend>(&self, session: &mut Session<'_, C>) -> Result<(), Failure> {
+        match self {
+            Self::Migrate(what) => migrate::run(session, what),
+            Self::Stats => stats::run(session),
+            Self::List(list) => list::run(session, list),
+            Self::Show(show) => show::run(session, show),
+            Self::Requeue(requeue) => requeue::run(session, requeue),
+            Self::Cancel(cancel) => cancel::run(session, cancel),
+            Self::Edit(edit) => edit::run(session, edit),
+            Self::Pause(pause) => pause::pause(session, pause),
+            Self::Resume(paused) => pause::resume(session, paused),
+            Self::Pauses => pause::list(session),
+            Self::Schedules(what) => schedules::run(session, what),
+            Self::Batch { id } => batch::run(session, *id),
+            Self::Purge(purge) => purge::run(session, purge),
+            Self::Doctor => doctor::run(session),
+        }
+    }
+}
