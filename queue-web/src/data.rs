@@ -4,9 +4,13 @@ use std::fmt;
 use std::time::Duration;
 
 use diesel::r2d2::{ConnectionManager, CustomizeConnection, Pool};
+use leasehold::batch::{self, BatchRecord};
 use leasehold::inspect::{self, ErrorRecord, Filter, JobRecord, ProgressRecord, QueueCount, StepRecord};
 use leasehold::manage::{self, Pause};
+use leasehold::schedule::{self, ScheduleError, ScheduleRecord};
 use leasehold::{Backend, Schema};
+
+use crate::act::{Act, NotDone};
 
 /// Connections for people who look; programs have their own.
 const CONNECTIONS: u32 = 4;
@@ -25,6 +29,8 @@ pub(crate) enum DataError {
     Pool(#[from] diesel::r2d2::PoolError),
     #[error(transparent)]
     Database(#[from] diesel::result::Error),
+    #[error(transparent)]
+    Schedule(ScheduleError),
 }
 
 pub(crate) type Data<T> = Result<T, DataError>;
@@ -62,6 +68,12 @@ pub(crate) trait Source: Send + Sync {
     fn jobs(&self, wanted: &Wanted) -> Data<Vec<JobRecord>>;
 
     fn life(&self, id: i64) -> Data<Option<Life>>;
+
+    fn schedules(&self) -> Data<Vec<ScheduleRecord>>;
+
+    fn batch(&self, id: i64) -> Data<Option<BatchRecord>>;
+
+    fn act(&self, act: &Act, who: &str) -> Result<(), NotDone>;
 }
 
 pub(crate) struct Database<C: Backend> {
@@ -132,6 +144,19 @@ impl<C: Backend> Source for Database<C> {
             },
             job,
         }))
+    }
+
+    fn schedules(&self) -> Data<Vec<ScheduleRecord>> {
+        schedule::list(&mut self.pool.get()?, &self.schema).map_err(DataError::Schedule)
+    }
+
+    fn batch(&self, id: i64) -> Data<Option<BatchRecord>> {
+        Ok(batch::record(&mut self.pool.get()?, &self.schema, id)?)
+    }
+
+    fn act(&self, act: &Act, who: &str) -> Result<(), NotDone> {
+        let mut conn = self.pool.get().map_err(|error| NotDone::Data(error.into()))?;
+        act.run::<C>(&mut conn, &self.schema, who)
     }
 }
 

@@ -47,6 +47,8 @@ mod time;
 mod data;
 pub use data::OpenError;
 
+mod act;
+
 mod session;
 
 mod builder;

@@ -10,11 +10,14 @@ use crate::guard::Visitor;
 use crate::request::query;
 use crate::texts;
 
+pub(crate) mod batch;
+pub(crate) mod batches;
 pub(crate) mod job;
 pub(crate) mod jobs;
 pub(crate) mod log_in;
 pub(crate) mod overview;
 pub(crate) mod queues;
+pub(crate) mod schedules;
 
 /// For whom a page is made, and where it lies.
 #[derive(Debug, Clone, Copy)]
@@ -37,16 +40,36 @@ impl Look<'_> {
         format!("{}{path}?{}", self.base, query(pairs))
     }
 
+    /// Whether the visitor may do more than look.
+    pub(crate) fn may_act(&self) -> bool {
+        self.visitor.mark.is_some()
+    }
+
+    /// A form of one button, with what it is about.
+    pub(crate) fn button(&self, path: &str, fields: &[(&str, &str)], name: &str) -> Markup {
+        html! {
+            @if self.may_act() {
+                form method="post" action=(self.to(path)) {
+                    (self.mark())
+                    @for (field, value) in fields { input type="hidden" name=(field) value=(value); }
+                    button { (name) }
+                }
+            }
+        }
+    }
+
     /// The hidden field by which a form is known to be a page's of this session.
     pub(crate) fn mark(&self) -> Markup {
         html! { @if let Some(mark) = &self.visitor.mark { input type="hidden" name="mark" value=(mark); } }
     }
 }
 
-const PAGES: [(&str, &str); 3] = [
+const PAGES: [(&str, &str); 5] = [
     ("/", texts::OVERVIEW),
     ("/queues", texts::QUEUES),
     ("/jobs", texts::JOBS),
+    ("/schedules", texts::SCHEDULES),
+    ("/batches", texts::BATCHES),
 ];
 
 /// A whole page around its content.

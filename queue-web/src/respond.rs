@@ -7,6 +7,7 @@ use http::header::{
 use http::{HeaderValue, Response, StatusCode};
 use maud::Markup;
 
+use crate::act::NotDone;
 use crate::data::DataError;
 use crate::guard::Denied;
 use crate::request::Unreadable;
@@ -34,6 +35,8 @@ pub(crate) enum Refused {
     /// There is no such job, batch and the like.
     Missing,
     Unreadable,
+    /// It is not as the visitor saw it any more.
+    Conflict(String),
     TooLarge,
     /// Of another type than a form's.
     NotAForm,
@@ -45,6 +48,16 @@ pub(crate) enum Refused {
 impl From<Denied> for Refused {
     fn from(denied: Denied) -> Self {
         Self::Denied(denied)
+    }
+}
+
+impl From<NotDone> for Refused {
+    fn from(not_done: NotDone) -> Self {
+        match not_done {
+            NotDone::Missing => Self::Missing,
+            NotDone::Conflict(text) => Self::Conflict(text),
+            NotDone::Data(error) => Self::Data(error),
+        }
     }
 }
 

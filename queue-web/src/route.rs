@@ -10,9 +10,25 @@ pub(crate) enum Route {
     Queues,
     Jobs,
     Job(i64),
+    Schedules,
+    Batches,
+    Batch(i64),
+    Do(Deed),
     Style,
     LogIn,
     LogOut,
+}
+
+/// What can be done by a form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Deed {
+    Retry(i64),
+    Cancel(i64),
+    Discard(i64),
+    Pause,
+    Resume,
+    PauseSchedule,
+    ResumeSchedule,
 }
 
 /// Why a path leads nowhere.
@@ -45,6 +61,16 @@ pub(crate) fn find(method: &Method, path: &str) -> Result<Route, Lost> {
         ["queues"] => (Route::Queues, READ),
         ["jobs"] => (Route::Jobs, READ),
         ["jobs", id] => (Route::Job(number(id)?), READ),
+        ["jobs", id, "retry"] => (Route::Do(Deed::Retry(number(id)?)), WRITE),
+        ["jobs", id, "cancel"] => (Route::Do(Deed::Cancel(number(id)?)), WRITE),
+        ["jobs", id, "discard"] => (Route::Do(Deed::Discard(number(id)?)), WRITE),
+        ["schedules"] => (Route::Schedules, READ),
+        ["batches"] => (Route::Batches, READ),
+        ["batches", id] => (Route::Batch(number(id)?), READ),
+        ["pause"] => (Route::Do(Deed::Pause), WRITE),
+        ["resume"] => (Route::Do(Deed::Resume), WRITE),
+        ["schedules", "pause"] => (Route::Do(Deed::PauseSchedule), WRITE),
+        ["schedules", "resume"] => (Route::Do(Deed::ResumeSchedule), WRITE),
         ["login"] => (Route::LogIn, WRITE),
         ["logout"] => (Route::LogOut, WRITE),
         _ => return Err(Lost::Missing),

@@ -8,6 +8,7 @@ use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 
+use crate::act::Act;
 use crate::builder::SiteBuilder;
 use crate::data::Source;
 use crate::guard::{Denied, Guard, Visitor, from_here};
@@ -125,8 +126,14 @@ impl Site {
                 Err(path) => return Ok(Answer::To(look.to(&path), None)),
             },
             Route::Job(id) => page::job::page(&look, source, *id)?.ok_or(Refused::Missing)?,
+            Route::Schedules => page::schedules::page(&look, source)?,
+            Route::Batches => match page::batches::page(&look, source, &query)? {
+                Ok(markup) => markup,
+                Err(path) => return Ok(Answer::To(look.to(&path), None)),
+            },
+            Route::Batch(id) => page::batch::page(&look, source, *id)?.ok_or(Refused::Missing)?,
             Route::Style => return Ok(Answer::File("text/css; charset=utf-8", include_str!("style.css"))),
-            Route::LogIn | Route::LogOut => return Err(Refused::Lost(Lost::Method("POST"))),
+            Route::Do(_) | Route::LogIn | Route::LogOut => return Err(Refused::Lost(Lost::Method("POST"))),
         };
         Ok(Answer::Page(StatusCode::OK, markup))
     }
@@ -159,6 +166,13 @@ impl Site {
         }
         self.guard.may_act(parts, visitor, form.exact("mark"))?;
         match route {
+            Route::Do(deed) => {
+                let act = Act::read(*deed, &form).ok_or(Refused::Unreadable)?;
+                let who = visitor.who.as_deref().ok_or(Denied::ReadOnly)?;
+                self.source.act(&act, who)?;
+                log::info!("{who} did by the web page: {act:?}");
+                Ok(Answer::To(self.look(visitor, now).to(&act.shown_at()), None))
+            }
             Route::LogOut => Ok(Answer::To(self.look(visitor, now).to("/"), Some(self.guard.log_out()))),
             _ => Err(Refused::Lost(Lost::Method("GET, HEAD"))),
         }
@@ -185,6 +199,7 @@ impl Site {
             Refused::Lost(Lost::Method(_)) => (StatusCode::METHOD_NOT_ALLOWED, texts::WRONG_METHOD),
             Refused::Lost(Lost::Missing) | Refused::Missing => (StatusCode::NOT_FOUND, texts::NOT_FOUND),
             Refused::Unreadable => (StatusCode::BAD_REQUEST, texts::UNREADABLE),
+            Refused::Conflict(text) => (StatusCode::CONFLICT, text.as_str()),
             Refused::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, texts::TOO_LARGE),
             Refused::NotAForm => (StatusCode::UNSUPPORTED_MEDIA_TYPE, texts::NOT_A_FORM),
             Refused::Data(error) => {

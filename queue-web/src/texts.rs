@@ -9,6 +9,37 @@ pub(crate) const QUEUES: &str = "Queues";
 pub(crate) const JOBS: &str = "Jobs";
 pub(crate) const JOB: &str = "Job";
 
+pub(crate) const SCHEDULES: &str = "Schedules";
+pub(crate) const BATCHES: &str = "Batches";
+pub(crate) const BATCH: &str = "Batch";
+
+pub(crate) const RETRY: &str = "Retry";
+pub(crate) const CANCEL: &str = "Cancel";
+pub(crate) const DISCARD: &str = "Discard";
+pub(crate) const PAUSE: &str = "Pause";
+pub(crate) const RESUME: &str = "Resume";
+pub(crate) const PAUSE_NAME: &str = "Name of the queue or kind";
+pub(crate) const HOW: &str = "How";
+pub(crate) const SOFT: &str = "ask its handler to stop";
+pub(crate) const HARD: &str = "at once: its commit is refused";
+pub(crate) const NO_REASON: &str = "no reason given";
+pub(crate) const BY_HAND: &str = "by hand:";
+pub(crate) const ENDED_ALREADY: &str = "It has ended already.";
+pub(crate) const TRY_AGAIN: &str = "The job changes just now. Look at it again.";
+
+pub(crate) const SCHEDULE: &str = "Schedule";
+pub(crate) const CRON: &str = "Cron text";
+pub(crate) const UPCOMING: &str = "Next";
+pub(crate) const LAST: &str = "Last";
+pub(crate) const MISSED: &str = "Missed times";
+pub(crate) const ACTION: &str = "Action";
+pub(crate) const NO_SCHEDULES: &str = "There are no schedules.";
+pub(crate) const OPEN_BATCH: &str = "Open";
+pub(crate) const SHARE: &str = "How its jobs are";
+pub(crate) const NOT_FINISHED: &str = "not finished";
+pub(crate) const FINISHED: &str = "Finished";
+pub(crate) const JOBS_OF_BATCH: &str = "Its jobs";
+
 pub(crate) const READY: &str = "ready";
 pub(crate) const SCHEDULED: &str = "scheduled";
 pub(crate) const BLOCKED: &str = "blocked";

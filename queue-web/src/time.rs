@@ -64,6 +64,11 @@ pub(crate) fn show(now: SystemTime, at: SystemTime) -> Markup {
     html! { time datetime=(text) title=(text) { (seconds(&text)) " " small { (distance(now, at)) } } }
 }
 
+/// As [`show`], where there may be none.
+pub(crate) fn show_some(now: SystemTime, at: Option<SystemTime>) -> Markup {
+    html! { @match at { Some(at) => (show(now, at)), None => "–" } }
+}
+
 fn seconds(iso: &str) -> String {
     format!("{}Z", iso.split('.').next().unwrap_or(iso))
 }

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use leasehold::inspect::JobRecord;
+use leasehold::inspect::{JobRecord, State};
 use maud::{Markup, html};
 
 use crate::data::{Data, Life, Source};
@@ -17,6 +17,7 @@ fn whole(look: &Look<'_>, life: &Life) -> Markup {
     let title = format!("{} {}", texts::JOB, life.job.id);
     let content = html! {
         p.summary { (badge(state_of(&life.job, look.now))) " " strong { (life.job.kind) } }
+        (actions(look, &life.job))
         section { h2 { (texts::TIMELINE) } (timeline(look, life)) }
         section { h2 { (texts::FACTS) } (facts(look, life)) }
         @if !life.steps.is_empty() { section { h2 { (texts::STEPS) } (steps(look, life)) } }
@@ -24,6 +25,44 @@ fn whole(look: &Look<'_>, life: &Life) -> Markup {
         @if let Some(result) = &life.result { section { h2 { (texts::RESULT) } (secret(look, &result.to_string())) } }
     };
     frame(look, &title, &content)
+}
+
+/// What can be done now. What cannot be undone is folded away, and asks for a reason.
+fn actions(look: &Look<'_>, job: &JobRecord) -> Markup {
+    let path = |deed: &str| format!("/jobs/{}/{deed}", job.id);
+    let is_open = matches!(job.state, State::Ready | State::Running);
+    html! {
+        @if look.may_act() {
+            div.actions {
+                @if matches!(job.state, State::Discarded | State::Cancelled) { (look.button(&path("retry"), &[], texts::RETRY)) }
+                @if is_open {
+                    (end(look, &path("cancel"), texts::CANCEL, job.state == State::Running))
+                    (end(look, &path("discard"), texts::DISCARD, false))
+                }
+            }
+        }
+    }
+}
+
+fn end(look: &Look<'_>, path: &str, name: &str, asks_how: bool) -> Markup {
+    html! {
+        details {
+            summary { (name) "…" }
+            form.fields method="post" action=(look.to(path)) {
+                (look.mark())
+                @if asks_how {
+                    label { (texts::HOW)
+                        select name="how" {
+                            option value="soft" { (texts::SOFT) }
+                            option value="hard" { (texts::HARD) }
+                        }
+                    }
+                }
+                label { (texts::REASON) input name="reason" maxlength="500"; }
+                button.danger { (name) }
+            }
+        }
+    }
 }
 
 /// What happened, and when.
@@ -71,11 +110,11 @@ fn moments(life: &Life) -> Vec<Moment> {
         class: texts::RUNNING,
         what: html! { (texts::WAS_PROGRESS) " " (progress.done) "/" (progress.total) " " (progress.text) },
     }));
-    moments.extend(end(job));
+    moments.extend(last(job));
     moments
 }
 
-fn end(job: &JobRecord) -> Option<Moment> {
+fn last(job: &JobRecord) -> Option<Moment> {
     Some(Moment {
         at: job.finished_at?,
         class: job.state.as_str(),

@@ -76,6 +76,7 @@ pub(crate) fn page(look: &Look<'_>, source: &dyn Source) -> Data<Markup> {
     let content = html! {
         @if by_queue.is_empty() { p { (texts::NO_QUEUES) } } @else { (table(texts::STATES, &heads, &rows)) }
         (pauses(look, &queues.pauses))
+        (pause(look))
     };
     Ok(frame(look, texts::QUEUES, &content))
 }
@@ -89,14 +90,50 @@ pub(crate) fn pauses(look: &Look<'_>, pauses: &[Pause]) -> Markup {
                 td { (time::show(look.now, pause.at)) }
                 td { (pause.by) }
                 td { (pause.reason) }
+                @if look.may_act() { td { (resume(look, pause.scope())) } }
             }
         }
     };
+    let mut heads = vec![texts::WHAT, texts::SINCE, texts::BY, texts::REASON];
+    if look.may_act() {
+        heads.push(texts::RESUME);
+    }
     html! {
         section {
             h2 { (texts::PAUSES) }
-            @if pauses.is_empty() { p { (texts::NO_PAUSES) } } @else {
-                (table(texts::PAUSES, &[texts::WHAT, texts::SINCE, texts::BY, texts::REASON], &rows))
+            @if pauses.is_empty() { p { (texts::NO_PAUSES) } } @else { (table(texts::PAUSES, &heads, &rows)) }
+        }
+    }
+}
+
+fn resume(look: &Look<'_>, scope: Scope<'_>) -> Markup {
+    let (scope, name) = match scope {
+        Scope::All => ("all", ""),
+        Scope::Queue(name) => ("queue", name),
+        Scope::Kind(name) => ("kind", name),
+    };
+    look.button("/resume", &[("scope", scope), ("name", name)], texts::RESUME)
+}
+
+/// The form by which a queue, a kind or everything is paused.
+fn pause(look: &Look<'_>) -> Markup {
+    html! {
+        @if look.may_act() {
+            section {
+                h2 { (texts::PAUSE) }
+                form.fields method="post" action=(look.to("/pause")) {
+                    (look.mark())
+                    label { (texts::WHAT)
+                        select name="scope" {
+                            option value="queue" { (texts::QUEUE) }
+                            option value="kind" { (texts::KIND) }
+                            option value="all" { (texts::EVERYTHING) }
+                        }
+                    }
+                    label { (texts::PAUSE_NAME) input name="name" maxlength="128"; }
+                    label { (texts::REASON) input name="reason" maxlength="500"; }
+                    button.danger { (texts::PAUSE) }
+                }
             }
         }
     }

@@ -5,6 +5,8 @@
 
 mod support;
 
+mod actions;
+mod groups;
 mod lists;
 mod refusals;
 #[cfg(feature = "server")]

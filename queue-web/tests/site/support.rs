@@ -2,7 +2,7 @@
 
 use http::header::{CONTENT_TYPE, LOCATION, SET_COOKIE};
 use http::{Request, Response, StatusCode};
-pub(crate) use leasehold_tests::jobs::{Note, Step, Then, app, prepare};
+pub(crate) use leasehold_tests::jobs::{Note, Step, Then, app, claim_and_die, finish, prepare};
 pub(crate) use leasehold_tests::{TestDb, conformance};
 use leasehold_web::{Site, SiteBuilder};
 
