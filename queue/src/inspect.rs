@@ -21,9 +21,21 @@
 //! # }
 //! ```
 
+mod count;
+pub use count::Count;
+
+mod queues;
+pub use queues::{QueueRecord, queues};
+
+mod rates;
+pub use rates::{Latency, Rate, rates};
+
 mod results;
 pub(crate) use results::decode;
 pub use results::{ProgressRecord, ReadResultError, progress, result};
+
+mod running;
+pub use running::{Held, RunningRecord, running};
 
 mod steps;
 pub use steps::{StepRecord, steps};
@@ -31,6 +43,9 @@ pub use steps::{StepRecord, steps};
 mod wait;
 pub(crate) use wait::{Look, wait_until};
 pub use wait::{WaitError, wait_for};
+
+mod workers;
+pub use workers::{WorkerRecord, workers};
 
 use std::fmt;
 use std::time::{Duration, SystemTime};

@@ -45,6 +45,7 @@ mod check;
 #[cfg(feature = "postgres")]
 mod check_server;
 mod fires;
+mod glance;
 mod inspect;
 mod results;
 mod rows;

@@ -60,6 +60,8 @@ pub trait Backend:
     + InboxStatements
     + WorkerStatements
     + InspectStatements
+    + FigureStatements
+    + HeldStatements
     + CheckStatements
     + ManageStatements
     + RowStatements

@@ -28,7 +28,9 @@ mod connect;
 mod conninfo;
 mod enqueue;
 mod expiry;
+mod figures;
 mod fire;
+mod held;
 pub(crate) mod hot_path;
 mod inbox;
 #[macro_use]

@@ -66,6 +66,12 @@ pub use workers::*;
 mod inspect;
 pub use inspect::*;
 
+mod figures;
+pub use figures::*;
+
+mod held;
+pub use held::*;
+
 mod check;
 pub use check::*;
 

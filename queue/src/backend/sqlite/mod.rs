@@ -18,7 +18,9 @@ mod commit;
 mod connect;
 mod enqueue;
 mod expiry;
+mod figures;
 mod fire;
+mod held;
 pub(crate) mod hot_path;
 mod inbox;
 #[macro_use]
