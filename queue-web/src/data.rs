@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use diesel::r2d2::{ConnectionManager, CustomizeConnection, Pool};
 use leasehold::batch::{self, BatchRecord};
-use leasehold::inspect::{self, ErrorRecord, Filter, JobRecord, ProgressRecord, QueueCount, StepRecord};
+use leasehold::inspect::{
+    self, ErrorRecord, Filter, Held, JobRecord, ProgressRecord, QueueRecord, Rate, RunningRecord, StepRecord,
+    WorkerRecord,
+};
 use leasehold::manage::{self, Pause};
 use leasehold::schedule::{self, ScheduleError, ScheduleRecord};
 use leasehold::{Backend, Schema};
@@ -35,6 +38,12 @@ pub(crate) enum DataError {
 
 pub(crate) type Data<T> = Result<T, DataError>;
 
+/// Stretches of time that are plotted, and how long each is.
+const BUCKETS: u32 = 60;
+const BUCKET: Duration = Duration::from_secs(60);
+/// Leases that are shown.
+const LEASES: u32 = 200;
+
 /// Which jobs a list shows.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Wanted {
@@ -47,7 +56,7 @@ pub(crate) struct Wanted {
 /// All queues, as they are now.
 #[derive(Debug, Default)]
 pub(crate) struct Queues {
-    pub(crate) counts: Vec<QueueCount>,
+    pub(crate) queues: Vec<QueueRecord>,
     pub(crate) pauses: Vec<Pause>,
 }
 
@@ -64,6 +73,12 @@ pub(crate) struct Life {
 /// A database of whichever backend.
 pub(crate) trait Source: Send + Sync {
     fn queues(&self) -> Data<Queues>;
+
+    /// What ended within the last hour, by the minute.
+    fn rates(&self) -> Data<Vec<Rate>>;
+
+    /// Worker processes, and running jobs.
+    fn workers(&self) -> Data<(Vec<WorkerRecord>, Vec<RunningRecord>)>;
 
     fn jobs(&self, wanted: &Wanted) -> Data<Vec<JobRecord>>;
 
@@ -118,9 +133,20 @@ impl<C: Backend> Source for Database<C> {
     fn queues(&self) -> Data<Queues> {
         let mut conn = self.pool.get()?;
         Ok(Queues {
-            counts: inspect::counts(&mut conn, &self.schema)?,
+            queues: inspect::queues(&mut conn, &self.schema)?,
             pauses: manage::pauses(&mut conn, &self.schema)?,
         })
+    }
+
+    fn rates(&self) -> Data<Vec<Rate>> {
+        Ok(inspect::rates(&mut self.pool.get()?, &self.schema, BUCKET, BUCKETS)?)
+    }
+
+    fn workers(&self) -> Data<(Vec<WorkerRecord>, Vec<RunningRecord>)> {
+        let mut conn = self.pool.get()?;
+        let workers = inspect::workers(&mut conn, &self.schema)?;
+        let running = inspect::running(&mut conn, &self.schema, &Held::new(), 0, LEASES)?;
+        Ok((workers, running))
     }
 
     fn jobs(&self, wanted: &Wanted) -> Data<Vec<JobRecord>> {

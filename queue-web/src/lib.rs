@@ -65,6 +65,8 @@ mod respond;
 
 mod route;
 
+mod plot;
+
 mod page;
 
 #[cfg(feature = "axum")]

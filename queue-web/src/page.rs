@@ -18,6 +18,7 @@ pub(crate) mod log_in;
 pub(crate) mod overview;
 pub(crate) mod queues;
 pub(crate) mod schedules;
+pub(crate) mod workers;
 
 /// For whom a page is made, and where it lies.
 #[derive(Debug, Clone, Copy)]
@@ -64,12 +65,13 @@ impl Look<'_> {
     }
 }
 
-const PAGES: [(&str, &str); 5] = [
+const PAGES: [(&str, &str); 6] = [
     ("/", texts::OVERVIEW),
     ("/queues", texts::QUEUES),
     ("/jobs", texts::JOBS),
     ("/schedules", texts::SCHEDULES),
     ("/batches", texts::BATCHES),
+    ("/workers", texts::WORKERS),
 ];
 
 /// A whole page around its content.

@@ -127,6 +127,7 @@ impl Site {
             },
             Route::Job(id) => page::job::page(&look, source, *id)?.ok_or(Refused::Missing)?,
             Route::Schedules => page::schedules::page(&look, source)?,
+            Route::Workers => page::workers::page(&look, source)?,
             Route::Batches => match page::batches::page(&look, source, &query)? {
                 Ok(markup) => markup,
                 Err(path) => return Ok(Answer::To(look.to(&path), None)),

@@ -9,6 +9,29 @@ pub(crate) const QUEUES: &str = "Queues";
 pub(crate) const JOBS: &str = "Jobs";
 pub(crate) const JOB: &str = "Job";
 
+pub(crate) const WORKERS: &str = "Workers";
+pub(crate) const WORKER: &str = "Worker";
+pub(crate) const HOST: &str = "Host";
+pub(crate) const PROCESS: &str = "Process";
+pub(crate) const THREADS: &str = "Threads";
+pub(crate) const STARTED: &str = "Started";
+pub(crate) const SEEN: &str = "Last seen";
+pub(crate) const GONE: &str = "gone";
+pub(crate) const LEASES: &str = "Leases";
+pub(crate) const LEASES_OF: &str = "Leases of";
+pub(crate) const LEASE_LEFT: &str = "Lease left";
+pub(crate) const EXPIRED: &str = "expired";
+pub(crate) const PREFETCHED: &str = "claimed ahead";
+pub(crate) const NO_WORKERS: &str = "No worker has been seen within the last hour.";
+
+pub(crate) const LAST_HOUR: &str = "in the last hour";
+pub(crate) const THROUGHPUT: &str = "Jobs that ended, per minute";
+pub(crate) const LATENCY: &str = "From run time to completion";
+pub(crate) const MEDIAN: &str = "median";
+pub(crate) const P95: &str = "95 of 100";
+pub(crate) const DEPTH: &str = "Ready jobs by queue";
+pub(crate) const OLDEST: &str = "Oldest ready";
+
 pub(crate) const SCHEDULES: &str = "Schedules";
 pub(crate) const BATCHES: &str = "Batches";
 pub(crate) const BATCH: &str = "Batch";

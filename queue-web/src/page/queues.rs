@@ -1,8 +1,6 @@
-//! The queues, with how many jobs each has in which state.
+//! The queues, with what waits and runs in each.
 
-use std::collections::BTreeMap;
-
-use leasehold::inspect::{QueueCount, State};
+use leasehold::inspect::{Count, QueueRecord};
 use leasehold::manage::{Pause, Scope};
 use maud::{Markup, html};
 
@@ -10,75 +8,54 @@ use crate::data::{Data, Source};
 use crate::page::{Look, frame, number, table};
 use crate::{texts, time};
 
-/// How many jobs are in which state, in the order of a job's life.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct States([u64; 7]);
-
-const NAMES: [&str; 7] = [
-    texts::READY,
-    texts::SCHEDULED,
-    texts::BLOCKED,
-    texts::RUNNING,
-    texts::COMPLETED,
-    texts::DISCARDED,
-    texts::CANCELLED,
-];
-
-impl States {
-    pub(crate) fn with(mut self, count: &QueueCount) -> Self {
-        let place = match count.state {
-            _ if count.scheduled => 1,
-            _ if count.blocked => 2,
-            State::Running => 3,
-            State::Completed => 4,
-            State::Discarded => 5,
-            State::Cancelled => 6,
-            _ => 0,
-        };
-        self.0[place] += count.jobs;
-        self
-    }
-
-    pub(crate) fn named(self) -> impl Iterator<Item = (&'static str, u64)> {
-        NAMES.into_iter().zip(self.0)
-    }
-}
-
 pub(crate) fn page(look: &Look<'_>, source: &dyn Source) -> Data<Markup> {
     let queues = source.queues()?;
-    let mut by_queue: BTreeMap<&str, States> = BTreeMap::new();
-    for count in &queues.counts {
-        let states = by_queue.entry(&count.queue).or_default();
-        *states = states.with(count);
-    }
-    let paused = |queue: &str| queues.pauses.iter().any(|pause| pause.scope() == Scope::Queue(queue));
-    let rows = html! {
-        @for (queue, states) in &by_queue {
-            tr {
-                th scope="row" {
-                    a href=(look.link("/jobs", &[("queue", Some((*queue).into()))])) { (queue) }
-                    @if paused(queue) { " " span.paused { (texts::PAUSED) } }
-                }
-                @for (state, jobs) in states.named() {
-                    td.number {
-                        @if jobs == 0 { "0" } @else {
-                            a href=(look.link("/jobs", &[
-                                ("queue", Some((*queue).into())),
-                                ("state", Some(state.into())),
-                            ])) { (number(jobs)) }
-                        }
-                    }
-                }
-            }
-        }
-    };
-    let heads: Vec<&str> = [texts::QUEUE].into_iter().chain(NAMES).collect();
+    let rows = html! { @for queue in &queues.queues { (row(look, queue)) } };
+    let heads = [
+        texts::QUEUE,
+        texts::READY,
+        texts::SCHEDULED,
+        texts::BLOCKED,
+        texts::RUNNING,
+        texts::OLDEST,
+    ];
     let content = html! {
-        @if by_queue.is_empty() { p { (texts::NO_QUEUES) } } @else { (table(texts::STATES, &heads, &rows)) }
+        @if queues.queues.is_empty() { p { (texts::NO_QUEUES) } } @else { (table(texts::STATES, &heads, &rows)) }
         (pauses(look, &queues.pauses))
         (pause(look))
     };
     Ok(frame(look, texts::QUEUES, &content))
+}
+
+fn row(look: &Look<'_>, queue: &QueueRecord) -> Markup {
+    let name = || Some(queue.queue.as_str().into());
+    let figures = [
+        (texts::READY, queue.ready),
+        (texts::SCHEDULED, queue.scheduled),
+        (texts::BLOCKED, queue.blocked),
+        (texts::RUNNING, queue.running),
+    ];
+    html! {
+        tr {
+            th scope="row" {
+                a href=(look.link("/jobs", &[("queue", name())])) { (queue.queue) }
+                @if queue.paused { " " span.paused { (texts::PAUSED) } }
+            }
+            @for (state, jobs) in figures {
+                td.number {
+                    @if jobs == Count::default() { "0" } @else {
+                        a href=(look.link("/jobs", &[("queue", name()), ("state", Some(state.into()))])) { (bounded(jobs)) }
+                    }
+                }
+            }
+            td { @match queue.oldest { Some(age) => (time::span(age)), None => "–" } }
+        }
+    }
+}
+
+/// A count, with a sign where counting ended.
+pub(crate) fn bounded(count: Count) -> String {
+    format!("{}{}", number(count.rows), if count.more { "+" } else { "" })
 }
 
 /// What is paused, by whom and why.

@@ -12,6 +12,8 @@ conformance!(
             Note { n }.enqueue(&mut conn).unwrap();
         }
         let later = EnqueueOptions::new().delay(std::time::Duration::from_secs(3600));
+        let ended = Step::now(5, Then::Commit).enqueue(&mut conn).unwrap().id();
+        manage::cancel(&mut conn, &Schema::default(), ended, Cancel::Hard, "not wanted").unwrap();
         Note { n: 4 }.enqueue_with(&mut conn, &later).unwrap();
         manage::pause(&mut conn, &Schema::default(), Scope::Kind("note"), "Ada", "no paper").unwrap();
         let site = reader(db);
@@ -20,6 +22,8 @@ conformance!(
         overview.shows("<strong>3</strong> <span>ready</span>");
         overview.shows("<strong>1</strong> <span>scheduled</span>");
         overview.shows("<strong>0</strong> <span>running</span>");
+        overview.shows("<strong>1</strong> <span>cancelled</span> <small>in the last hour</small>");
+        overview.shows("Z: 1 cancelled</title>");
         overview.shows("no paper");
         overview.shows("read only");
 

@@ -12,3 +12,4 @@ mod refusals;
 #[cfg(feature = "server")]
 mod server;
 mod visitors;
+mod workers;

@@ -2,8 +2,9 @@
 
 use http::header::{CONTENT_TYPE, LOCATION, SET_COOKIE};
 use http::{Request, Response, StatusCode};
+pub(crate) use leasehold_tests::jobs::SOON;
 pub(crate) use leasehold_tests::jobs::{Note, Step, Then, app, claim_and_die, finish, prepare};
-pub(crate) use leasehold_tests::{TestDb, conformance};
+pub(crate) use leasehold_tests::{TestDb, conformance, eventually};
 use leasehold_web::{Site, SiteBuilder};
 
 /// What would run or load something if it were not escaped.
