@@ -66,11 +66,15 @@ pub(crate) enum OnDatabase {
     List(List),
     /// One job: attempts, errors, steps, progress
     Show(Show),
+    /// Enqueues a job of a kind that a live worker serves
+    Enqueue(Enqueue),
     /// Puts discarded or cancelled jobs back to ready
     #[command(visible_alias = "retry")]
     Requeue(Requeue),
     /// Cancels jobs that have not ended
     Cancel(Cancel),
+    /// Discards jobs that have not ended; the commit of their handlers is refused
+    Discard(Discard),
     /// Changes a ready job
     Edit(Edit),
     /// Lets no worker claim the jobs of a queue, of a kind, or any
@@ -212,6 +216,50 @@ pub(crate) struct Show {
     /// Shows the payload, and the results of steps, which may hold secrets
     #[arg(long)]
     pub(crate) payload: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Enqueue {
+    /// The kind
+    pub(crate) kind: String,
+    /// The payload, as JSON; `-` reads it from the standard input
+    #[arg(value_name = "JSON", allow_hyphen_values = true)]
+    pub(crate) payload: String,
+    /// The payload's version
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) version: u32,
+    /// The queue
+    #[arg(long, default_value = "default")]
+    pub(crate) queue: String,
+    /// Larger numbers are claimed first
+    #[arg(long, default_value_t = 0, allow_hyphen_values = true)]
+    pub(crate) priority: i16,
+    /// To run so long from now
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) delay: Option<Duration>,
+    /// How often it may be begun
+    #[arg(long, default_value_t = 20)]
+    pub(crate) max_attempts: u32,
+    /// A second enqueue with the same key within a week answers with the first job
+    #[arg(long, value_name = "KEY")]
+    pub(crate) idempotency_key: Option<String>,
+    /// Also if no live worker serves the kind, or not this version
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Says what would be done, and does nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Discard {
+    #[command(flatten)]
+    pub(crate) chosen: Chosen,
+    /// Why; kept with the job
+    #[arg(long, default_value = "discarded by hand")]
+    pub(crate) reason: String,
+    #[command(flatten)]
+    pub(crate) sure: Sure,
 }
 
 #[derive(Debug, Args)]

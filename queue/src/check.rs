@@ -1,4 +1,5 @@
-//! What is wrong with a database, or will be: settings, vacuum, transactions that hold it up, leases that nobody takes back.
+//! What is wrong with a database, or will be: settings, tables that are not as the migrations make them, vacuum, transactions
+//! that hold it up, jobs that nobody serves, leases that nobody takes back.
 //!
 //! A check only reads, as any role that may read the queue's tables, and looks at statistics and at the ends of indexes: it takes
 //! milliseconds however much there is. On PostgreSQL a role sees when another role's transaction began only as a member of
@@ -22,14 +23,17 @@ use std::time::{Duration, SystemTime};
 
 use diesel::result::QueryResult;
 
-use crate::backend::{AsBackend, Backend, CheckStatements};
+use crate::backend::{AsBackend, Backend, CheckStatements as _, ConnectionSettings};
 use crate::inspect::time;
 use crate::schema::Schema;
 use crate::settle::millis;
+use crate::worker::masked;
 
 mod finding;
-pub use finding::{Finding, Severity};
+pub use finding::{Difference, Finding, Severity};
 
+mod remedy;
+mod schema;
 mod words;
 
 /// From when on something is found.
@@ -47,6 +51,7 @@ pub struct Thresholds {
     pub(crate) lease: Duration,
     pub(crate) schedule: Duration,
     pub(crate) clock: Duration,
+    pub(crate) pause: Duration,
     pub(crate) dead_rows: u64,
     pub(crate) wal_bytes: u64,
 }
@@ -58,6 +63,7 @@ impl Default for Thresholds {
             lease: Duration::from_secs(10),
             schedule: Duration::from_secs(60),
             clock: Duration::from_secs(1),
+            pause: Duration::from_secs(24 * 3600),
             dead_rows: 50_000,
             wal_bytes: 64 << 20,
         }
@@ -93,6 +99,13 @@ impl Thresholds {
         self
     }
 
+    /// A pause that has held for so long; a day by default.
+    #[must_use]
+    pub fn pause(mut self, age: Duration) -> Self {
+        self.pause = age;
+        self
+    }
+
     /// So many dead rows in a table, if they are a fifth of it, too; 50,000 by default.
     #[must_use]
     pub fn dead_rows(mut self, rows: u64) -> Self {
@@ -112,7 +125,7 @@ impl Thresholds {
 ///
 /// # Errors
 ///
-/// The database's, among them that the tables are missing or may not be read.
+/// The database's, among them that the tables may not be read.
 pub fn check(conn: &mut impl AsBackend, schema: &Schema) -> QueryResult<Vec<Finding>> {
     check_by(conn, schema, &Thresholds::default())
 }
@@ -125,51 +138,101 @@ pub fn check(conn: &mut impl AsBackend, schema: &Schema) -> QueryResult<Vec<Find
 pub fn check_by(conn: &mut impl AsBackend, schema: &Schema, thresholds: &Thresholds) -> QueryResult<Vec<Finding>> {
     let conn = conn.as_backend();
     let mut findings = conn.server_findings(schema, thresholds)?;
-    findings.extend(indexes(conn, schema)?);
     findings.extend(clock(conn, thresholds)?);
-    findings.extend(leases(conn, schema, thresholds)?);
+    let tables = schema::look(conn, schema)?;
+    findings.extend(tables.finding());
+    if tables.are_usable() {
+        if tables.are_known() {
+            findings.extend(schema::indexes(conn, schema)?);
+            findings.extend(schema::drift(conn, schema)?);
+        }
+        findings.extend(waiting(conn, schema, thresholds)?);
+    }
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity()));
+    Ok(findings)
+}
+
+/// As [`check_by`], on connections of its own, which set nothing for their session: so it works through a pooler in transaction
+/// mode, and finds one. Two connections are open for a moment.
+///
+/// ```
+/// # include!("doctest_setup.rs");
+/// use leasehold::Schema;
+/// use leasehold::check::{Thresholds, check_at};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let (url, _conn) = doctest_database();
+/// let findings = check_at::<SqliteConnection>(&url, &Schema::default(), &Thresholds::default())?;
+/// assert!(findings.is_empty());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// [`CheckError`], as [`check`] or because there is no connection.
+pub fn check_at<C: Backend>(url: &str, schema: &Schema, thresholds: &Thresholds) -> Result<Vec<Finding>, CheckError> {
+    let settings = ConnectionSettings {
+        transaction_pooler: true,
+        ..ConnectionSettings::default()
+    };
+    let connect = || C::connect(url, &settings).map_err(|error| CheckError::Connect(masked(url, &error)));
+    let mut conn = connect()?;
+    let pooled = has_pooler(&mut conn, &mut connect()?)?;
+    let mut findings = check_by(&mut conn, schema, thresholds)?;
+    findings.extend(pooled.then_some(Finding::TransactionPooler));
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity()));
+    Ok(findings)
+}
+
+/// A check on a connection of its own did not succeed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CheckError {
+    /// There is no connection.
+    #[error("cannot connect: {0}")]
+    Connect(String),
+    /// A statement failed, among them that the tables may not be read.
+    #[error(transparent)]
+    Database(#[from] diesel::result::Error),
+}
+
+/// Two connections that are open at once have two sessions of the server, and keep them, unless somebody between deals them out.
+fn has_pooler<C: Backend>(one: &mut C, other: &mut C) -> QueryResult<bool> {
+    const TRIES: usize = 5;
+    let Some(first) = one.session()? else { return Ok(false) };
+    for _ in 0..TRIES {
+        let now = [one.session()?, other.session()?];
+        if now[0] == now[1] || now[0] != Some(first) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// What waits in the tables and should not.
+fn waiting<C: Backend>(conn: &mut C, schema: &Schema, thresholds: &Thresholds) -> QueryResult<Vec<Finding>> {
+    let mut findings: Vec<Finding> = leases(conn, schema, thresholds)?.into_iter().collect();
     let queues = conn.unserved_queues(schema)?;
     findings.extend(queues.into_iter().map(|queue| Finding::QueueUnserved { queue }));
     for late in conn.late_schedules(schema, millis(thresholds.schedule))? {
         let by = Duration::from_millis(late.late_ms.unsigned_abs());
         findings.push(Finding::ScheduleLate { name: late.name, by });
     }
-    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity()));
-    Ok(findings)
-}
-
-/// Which indexes of the applied migrations are missing, or were left by a build that failed.
-fn indexes<C: Backend>(conn: &mut C, schema: &Schema) -> QueryResult<Vec<Finding>> {
-    let applied = conn.applied(schema)?;
-    let there = conn.index_rows(schema)?;
-    let scripts = C::MIGRATIONS.iter().filter(|script| {
-        let version = script.name.split('_').next().unwrap_or_default();
-        applied.iter().any(|applied| applied == version)
-    });
-    let mut findings = Vec::new();
-    for script in scripts {
-        let text = schema.render_once(script.up);
-        for index in index_names(&text) {
-            match there.iter().find(|row| row.name == index) {
-                Some(row) if row.valid => {}
-                found => findings.push(Finding::Index {
-                    name: index.to_owned(),
-                    invalid: found.is_some(),
-                }),
-            }
+    let now = conn.clock_ms()?;
+    for pause in conn.pauses(schema)? {
+        let since = Duration::from_millis(u64::try_from(now.saturating_sub(pause.at_ms)).unwrap_or_default());
+        if since >= thresholds.pause {
+            findings.push(Finding::PausedForLong {
+                scope: pause.scope,
+                name: pause.name,
+                since,
+                by: pause.by,
+                reason: pause.reason,
+            });
         }
     }
     Ok(findings)
-}
-
-/// The names of the indexes that a script makes.
-fn index_names(script: &str) -> impl Iterator<Item = &str> {
-    script.lines().filter_map(|line| {
-        let rest = line
-            .strip_prefix("CREATE INDEX ")
-            .or_else(|| line.strip_prefix("CREATE UNIQUE INDEX "))?;
-        rest.split_whitespace().next()
-    })
 }
 
 fn clock<C: Backend>(conn: &mut C, thresholds: &Thresholds) -> QueryResult<Option<Finding>> {

@@ -181,7 +181,7 @@ impl Commit<'_> {
         let limit = self.held.lease / 3;
         if took > limit {
             log::warn!(
-                "{}: its commit held the write lock for {took:?}: keep it below {limit:?}, or heartbeats come too late",
+                "slow commit {}: it held the write lock for {took:?}: keep it below {limit:?}, or heartbeats come too late",
                 self.held.info()
             );
         }

@@ -12,6 +12,8 @@ use crate::inspect::State;
 use crate::lease::{Held, Refusal};
 use crate::metrics;
 use crate::panics::drop_contained;
+use crate::trace::SpanRef;
+use crate::worker::{Doing, during};
 
 /// A job as events show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,8 +29,12 @@ pub struct JobInfo<'a> {
     pub attempt: u32,
     /// The generation of the lease.
     pub generation: i64,
+    /// How long its handler has run, or ran; `None` before it begins, and for a job that this process did not run.
+    pub ran: Option<Duration>,
+    pub(crate) span: SpanRef<'a>,
 }
 
+/// The fields that every log line about a job has, and `ran` once its handler runs.
 impl fmt::Display for JobInfo<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -37,11 +43,17 @@ impl fmt::Display for JobInfo<'_> {
             kind,
             attempt,
             generation,
+            ran,
+            span: _,
         } = self;
         write!(
             f,
             "job={id} queue={queue:?} kind={kind:?} attempt={attempt} generation={generation}"
-        )
+        )?;
+        match ran {
+            Some(ran) => write!(f, " ran={ran:?}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -145,7 +157,7 @@ impl Counts {
 /// The reason of a job that the sweep ended.
 const LEASE_EXPIRED: &str = "lease expired";
 
-/// Where the runtime reports every event.
+/// Where the runtime reports every event: first to the log and the metrics, so that whoever sees a count finds them there.
 #[derive(Default)]
 pub(crate) struct Reporter {
     hooks: Option<Box<dyn Hooks>>,
@@ -169,6 +181,8 @@ impl Held {
             kind: &self.kind,
             attempt: self.attempt,
             generation: self.fence.generation,
+            ran: self.ran(),
+            span: self.span.get(),
         }
     }
 }
@@ -200,7 +214,7 @@ impl Reporter {
     /// A hook that panics must not end the thread that settles everybody's jobs.
     fn hook(&self, tell: impl FnOnce(&dyn Hooks)) {
         if let Some(hooks) = &self.hooks
-            && let Err(panic) = catch_unwind(AssertUnwindSafe(|| tell(hooks.as_ref())))
+            && let Err(panic) = during(Doing::Hook, || catch_unwind(AssertUnwindSafe(|| tell(hooks.as_ref()))))
         {
             log::error!("a hook panicked");
             drop_contained(panic);
@@ -216,14 +230,17 @@ impl Reporter {
     }
 
     pub(crate) fn begun(&self, job: &JobInfo<'_>) {
+        let _in = job.span.enter();
+        let job = &JobInfo { ran: None, ..*job };
         log::debug!("begun {job}");
         self.hook(|hooks| hooks.begun(job));
     }
 
     pub(crate) fn completed(&self, job: &JobInfo<'_>) {
+        let _in = job.span.enter();
         log::debug!("completed {job}");
-        count(&self.completed);
         metrics::count("leasehold_completed_total", job);
+        count(&self.completed);
         self.hook(|hooks| hooks.completed(job));
     }
 
@@ -234,42 +251,48 @@ impl Reporter {
 
     /// Without a line of its own in the log: the line of what follows has the error.
     pub(crate) fn failed(&self, job: &JobInfo<'_>, cause: &'static str, error: &str) {
+        let _in = job.span.enter();
         metrics::failed(job, cause);
         self.hook(|hooks| hooks.failed(job, cause, error));
     }
 
     pub(crate) fn retried(&self, job: &JobInfo<'_>, error: &str, after: Duration) {
+        let _in = job.span.enter();
         log::warn!("retried {job} after={after:?}: {error}");
-        count(&self.retried);
         metrics::count("leasehold_retried_total", job);
+        count(&self.retried);
         self.hook(|hooks| hooks.retried(job, error, after));
     }
 
     pub(crate) fn snoozed(&self, job: &JobInfo<'_>, after: Duration) {
+        let _in = job.span.enter();
         log::debug!("snoozed {job} after={after:?}");
-        count(&self.snoozed);
         metrics::count("leasehold_snoozed_total", job);
+        count(&self.snoozed);
         self.hook(|hooks| hooks.snoozed(job, after));
     }
 
     pub(crate) fn discarded(&self, job: &JobInfo<'_>, reason: &str) {
+        let _in = job.span.enter();
         log::error!("discarded {job}: {reason}");
-        count(&self.discarded);
         metrics::count("leasehold_discarded_total", job);
+        count(&self.discarded);
         self.hook(|hooks| hooks.discarded(job, reason));
     }
 
     pub(crate) fn cancelled(&self, job: &JobInfo<'_>, reason: &str) {
+        let _in = job.span.enter();
         log::info!("cancelled {job}: {reason}");
-        count(&self.cancelled);
         metrics::count("leasehold_cancelled_total", job);
+        count(&self.cancelled);
         self.hook(|hooks| hooks.cancelled(job, reason));
     }
 
     pub(crate) fn lost(&self, job: &JobInfo<'_>, refusal: &Refusal) {
+        let _in = job.span.enter();
         log::error!("lost {job}: {refusal}");
-        count(&self.lost);
         metrics::count("leasehold_lost_total", job);
+        count(&self.lost);
         if matches!(refusal, Refusal::DurabilityLoss { .. }) {
             metrics::count("leasehold_durability_losses_total", job);
         }
@@ -277,9 +300,10 @@ impl Reporter {
     }
 
     pub(crate) fn released(&self, job: &JobInfo<'_>) {
+        let _in = job.span.enter();
         log::debug!("released {job}");
-        count(&self.released);
         metrics::count("leasehold_released_total", job);
+        count(&self.released);
         self.hook(|hooks| hooks.released(job));
     }
 
@@ -288,13 +312,13 @@ impl Reporter {
         self.hook(|hooks| hooks.swept(job, state));
         match state {
             State::Discarded => {
-                count(&self.discarded);
                 metrics::count("leasehold_discarded_total", job);
+                count(&self.discarded);
                 self.hook(|hooks| hooks.discarded(job, LEASE_EXPIRED));
             }
             State::Cancelled => {
-                count(&self.cancelled);
                 metrics::count("leasehold_cancelled_total", job);
+                count(&self.cancelled);
                 self.hook(|hooks| hooks.cancelled(job, LEASE_EXPIRED));
             }
             _ => {}

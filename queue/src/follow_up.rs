@@ -59,6 +59,8 @@ impl WaitingRow {
     /// The job as it is after its cancel.
     pub(crate) fn info(&self) -> JobInfo<'_> {
         JobInfo {
+            ran: None,
+            span: crate::trace::SpanRef::default(),
             id: self.id,
             queue: &self.queue,
             kind: &self.kind,

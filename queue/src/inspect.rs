@@ -34,6 +34,9 @@ mod results;
 pub(crate) use results::decode;
 pub use results::{ProgressRecord, ReadResultError, progress, result};
 
+mod served;
+pub use served::{ServedKind, served};
+
 mod running;
 pub use running::{Held, RunningRecord, running};
 

@@ -200,6 +200,7 @@
 //! - `progress`: [`Worker::progress_bar`].
 //! - `http`: [`outbox::HttpPost`](mod@outbox), which delivers events by a signed HTTP POST.
 //! - `metrics`: counters, histograms and gauges; see [`metrics`].
+//! - `tracing`: a span for each execution of a job, of the crate of that name.
 //! - `signals`: [`Worker::stop_on_signals`] and [`Running::run_until_signalled`].
 
 #![cfg_attr(
@@ -269,12 +270,15 @@ mod follow_up;
 mod settle;
 
 pub mod metrics;
+mod trace;
 
 mod events;
 pub use events::{Counts, Hooks, JobInfo};
 
 mod worker;
-pub use worker::{Progress, Running, ShutdownReport, StartError, Summary, Worker, selected};
+pub use worker::{
+    Health, HealthLimits, Probe, Problem, Progress, Running, ShutdownReport, StartError, Summary, Worker, selected,
+};
 
 #[cfg(feature = "schedules")]
 pub mod schedule;
@@ -317,10 +321,15 @@ mod guide {
     struct Batches;
     #[doc = include_str!("../../docs/guide/events.md")]
     struct Events;
+    #[doc = include_str!("../../docs/guide/health.md")]
+    struct Health;
     #[doc = include_str!("../../docs/guide/limits.md")]
     struct Limits;
     #[doc = include_str!("../../docs/guide/manage.md")]
     struct Manage;
+    #[cfg(feature = "metrics")]
+    #[doc = include_str!("../../docs/guide/metrics.md")]
+    struct Metrics;
     #[doc = include_str!("../../docs/guide/outbox.md")]
     struct Outbox;
     #[doc = include_str!("../../docs/guide/queues.md")]

@@ -25,7 +25,8 @@
 //! | `leasehold_queue_depth` | gauge, `queue` alone | jobs that are due, every ten seconds; at most 10,000 of each kind and payload version are counted |
 //! | `leasehold_oldest_ready_seconds` | gauge, `queue` alone | how long the oldest of those counted has been due |
 //!
-//! A process's depth gauges show the queues that it serves, all processes' jobs in them.
+//! A process's depth gauges show the queues that it serves, all processes' jobs in them. What a worker serves is there from its
+//! start, at zero. [`METRICS`] is this list for programs.
 
 #![cfg_attr(
     not(feature = "metrics"),
@@ -35,6 +36,11 @@
 use std::time::Duration;
 
 use crate::events::JobInfo;
+
+mod list;
+#[cfg(feature = "metrics")]
+pub(crate) use list::begin;
+pub use list::{METRICS, Metric, MetricType};
 
 /// How many jobs of a kind and version are counted for the depth of a queue.
 #[cfg(feature = "metrics")]

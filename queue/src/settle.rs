@@ -61,7 +61,7 @@ pub(crate) fn decide(held: &Held, backoff: Backoff, ran: Ran, reporter: &Reporte
     }
     if held.is_timed_out() {
         log::warn!(
-            "{}: its handler returned after its timeout; the attempt is settled already",
+            "returned late {}: its timeout has settled the attempt already",
             held.info()
         );
         return None;
@@ -86,8 +86,8 @@ fn after_commit(held: &Held, ran: &Ran, reporter: &Reporter) {
     let job = held.info();
     match ran {
         Ran::Returned(Ok(_)) => {}
-        Ran::Returned(Err(error)) => log::error!("{job}: its handler failed after the commit, which stands: {error}"),
-        Ran::Panicked(text) => log::error!("{job}: its handler panicked after the commit, which stands: {text}"),
+        Ran::Returned(Err(error)) => log::error!("failed after the commit {job}: which stands: {error}"),
+        Ran::Panicked(text) => log::error!("panicked after the commit {job}: which stands: {text}"),
     }
     reporter.completed(&job);
 }
@@ -113,7 +113,7 @@ fn of_error(held: &Held, backoff: Backoff, error: &JobError, reporter: &Reporter
             return None;
         }
         JobErrorKind::Unresolved => {
-            log::error!("{}: {error}; its lease decides", held.info());
+            log::error!("unresolved {}: {error}; its lease decides", held.info());
             return None;
         }
         JobErrorKind::Away => return Some(away(held, error)),
@@ -150,7 +150,10 @@ fn is_away(error: &JobError) -> bool {
 }
 
 fn away(held: &Held, error: &JobError) -> Settlement {
-    log::warn!("{}: {error}; put back without using up the attempt", held.info());
+    log::warn!(
+        "database away {}: {error}; put back without using up the attempt",
+        held.info()
+    );
     Settlement::Release(unused(AWAY_MS))
 }
 

@@ -1,6 +1,7 @@
 //! What a check finds, each thing brought about on purpose.
 
-use leasehold::check::{Finding, Severity, Thresholds, check, check_by};
+use leasehold::check::{Finding, Severity, Thresholds, check, check_at, check_by};
+use leasehold::manage::{self, Scope};
 use leasehold::{EnqueueOptions, Job};
 
 use crate::schedules::{move_next, put, yearly};
@@ -17,7 +18,7 @@ pub(crate) fn found<C: Backend>(conn: &mut C) -> Vec<Finding> {
 
 /// The one thing that is wrong, and says what to do.
 #[track_caller]
-fn only<C: Backend>(conn: &mut C) -> Finding {
+pub(crate) fn only<C: Backend>(conn: &mut C) -> Finding {
     let mut findings = found(conn);
     assert_eq!(findings.len(), 1, "{findings:?}");
     assert!(findings[0].remedy().ends_with('.'), "{}", findings[0].remedy());
@@ -27,8 +28,12 @@ fn only<C: Backend>(conn: &mut C) -> Finding {
 conformance!(
     fn nothing_is_wrong_with_what_was_just_made(db: &mut Db) {
         let mut conn = migrated(db);
-        assert_eq!(found(&mut conn), []);
-        assert!(check(&mut conn, &leasehold::Schema::named("nowhere").unwrap()).is_err());
+        if Db::BACKEND == "postgres" {
+            conn.batch_execute("SET idle_in_transaction_session_timeout = '60s'")
+                .unwrap();
+        }
+        // Not even advice.
+        assert_eq!(check(&mut conn, &default_schema()).unwrap(), []);
     }
 );
 
@@ -91,6 +96,7 @@ conformance!(
             pid: 1,
             threads: 1,
             queues: vec!["b".to_owned(), "d".to_owned()],
+            kinds: vec![("note".to_owned(), 1)],
         };
         conn.show_worker(&default_schema(), &worker).unwrap();
         let unserved = |queues: &[&str]| -> Vec<Finding> {
@@ -121,6 +127,45 @@ conformance!(
             matches!(&finding, Finding::ScheduleLate { name, by } if name == "late" && by.as_secs() / 60 == 2),
             "{finding:?}"
         );
+    }
+);
+
+conformance!(
+    fn a_pause_that_has_held_for_a_day_is_told(db: &mut Db) {
+        let mut conn = migrated(db);
+        manage::pause(&mut conn, &default_schema(), Scope::Queue("mail"), "ada", "no paper").unwrap();
+        manage::pause(&mut conn, &default_schema(), Scope::All, "ada", "night").unwrap();
+        assert_eq!(found(&mut conn), []);
+        db.set_time("leasehold.pauses", "at", -48 * 3_600_000, "scope = 'queue'");
+        let finding = only(&mut conn);
+        let Finding::PausedForLong { since, .. } = &finding else {
+            panic!("{finding:?}");
+        };
+        assert_eq!(since.as_secs() / 3600, 48);
+        let text = "the queue \"mail\" is paused, for 48 hours, by \"ada\": no paper";
+        assert_eq!(
+            (finding.name(), finding.to_string().as_str()),
+            ("paused_for_long", text)
+        );
+        let strict = Thresholds::default().pause(std::time::Duration::ZERO);
+        let findings = check_by(&mut conn, &default_schema(), &strict).unwrap();
+        assert!(
+            findings
+                .iter()
+                .any(|finding| finding.to_string().starts_with("everything is paused")),
+            "{findings:?}"
+        );
+    }
+);
+
+conformance!(
+    fn a_check_on_connections_of_its_own_finds_the_same_and_no_pooler(db: &mut Db) {
+        let mut conn = migrated(db);
+        note("waits").enqueue(&mut conn).unwrap();
+        let mut findings = check_at::<Connection>(&db.url(), &default_schema(), &Thresholds::default()).unwrap();
+        findings.retain(|finding| !matches!(finding, Finding::Setting { .. }));
+        assert_eq!(findings, found(&mut conn));
+        assert_eq!(findings[0].name(), "queue_unserved");
     }
 );
 

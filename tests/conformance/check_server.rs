@@ -29,7 +29,8 @@ fn settings_of_the_session_that_hurt_are_named() {
     let mut conn = migrated(&mut db);
     conn.batch_execute(
         "SET idle_in_transaction_session_timeout = 0; SET synchronous_commit = off; SET plan_cache_mode = force_custom_plan;
-         SET default_transaction_isolation = 'repeatable read'",
+         SET default_transaction_isolation = 'repeatable read'; SET lock_timeout = '50ms'; SET statement_timeout = '900ms';
+         SET idle_session_timeout = '1h'",
     )
     .unwrap();
     let findings = check(&mut conn, &default_schema()).unwrap();
@@ -43,6 +44,9 @@ fn settings_of_the_session_that_hurt_are_named() {
             "danger: synchronous_commit is off: a crash may lose what was committed",
             "warning: default_transaction_isolation is repeatable read",
             "warning: plan_cache_mode is force_custom_plan",
+            "warning: idle_session_timeout is 3600000 ms",
+            "warning: lock_timeout is 50 ms",
+            "warning: statement_timeout is 900 ms",
             "advice: idle_in_transaction_session_timeout is 0",
         ]
     );
@@ -157,6 +161,56 @@ fn a_role_that_may_only_read_checks_and_is_told_what_it_could_not_see() {
 }
 
 #[test]
+fn limits_of_a_role_and_of_a_database_are_looked_at() {
+    let mut db = database();
+    let mut conn = migrated(&mut db);
+    let database = db.text("SELECT quote_ident(current_database())").unwrap();
+    db.sql(&format!("ALTER DATABASE {database} CONNECTION LIMIT 2"));
+    assert!(
+        matches!(
+            found(&mut conn)[..],
+            [Finding::Connections {
+                of: "database",
+                used: 2..,
+                max: 2
+            }]
+        ),
+        "{:?}",
+        found(&mut conn)
+    );
+    db.sql(&format!("ALTER DATABASE {database} CONNECTION LIMIT 1000"));
+    assert_eq!(found(&mut conn), []);
+    let role = format!("few_{}", std::process::id());
+    db.sql(&format!("CREATE ROLE {role} SUPERUSER CONNECTION LIMIT 1"));
+    conn.batch_execute(&format!("SET SESSION AUTHORIZATION {role}"))
+        .unwrap();
+    // A role that has no session of its own yet uses none of its connections.
+    assert_eq!(found(&mut conn), []);
+    drop(conn);
+    db.sql(&format!("ALTER ROLE {role} LOGIN"));
+    let mut conn = PgConnection::establish(&db.url().replace("postgres@", &format!("{role}@"))).unwrap();
+    let found = found(&mut conn);
+    drop(conn);
+    eventually(SOON, "its session is gone", || {
+        db.integer(&format!(
+            "SELECT count(*) FROM pg_stat_activity WHERE usename = '{role}'"
+        )) == 0
+    });
+    db.sql(&format!("DROP OWNED BY {role}; DROP ROLE {role}"));
+    assert!(
+        matches!(
+            found[..],
+            [Finding::Connections {
+                of: "role",
+                used: 1,
+                max: 1
+            }]
+        ),
+        "{found:?}"
+    );
+}
+
+#[test]
 fn what_is_wrong_with_a_whole_server_is_found() {
     let settings = [
         "fsync=off",
@@ -196,7 +250,14 @@ fn what_is_wrong_with_a_whole_server_is_found() {
         &|finding| matches!(finding, Finding::ReplicationSlot { name } if name == "left"),
     );
     has("connections", &|finding| {
-        matches!(finding, Finding::Connections { used: 5.., max: 5 })
+        matches!(
+            finding,
+            Finding::Connections {
+                of: "server",
+                used: 5..,
+                max: 5
+            }
+        )
     });
     let texts: std::collections::BTreeSet<String> = findings.iter().map(ToString::to_string).collect();
     assert_eq!(texts.len(), findings.len(), "each says something of its own");

@@ -16,6 +16,7 @@ fn show<C: Backend>(conn: &mut C, id: Uuid, queues: &[&str]) {
         pid: 7,
         threads: 4,
         queues: queues.iter().map(|queue| (*queue).to_owned()).collect(),
+        kinds: Vec::new(),
     };
     assert_eq!(conn.show_worker(&default_schema(), &row).unwrap(), 1);
 }

@@ -144,6 +144,7 @@ conformance!(
             pid,
             threads: 4,
             queues: vec!["it's".to_owned(), "b".to_owned()],
+            kinds: vec![("note".to_owned(), 1)],
         };
         let (first, second) = (worker(1), worker(2));
         for shown in [&first, &second, &first] {
@@ -160,5 +161,33 @@ conformance!(
         db.set_time("leasehold.workers", "heartbeat_at", -3_700_000, "pid = 2");
         conn.hide_worker(&default_schema(), first.id).unwrap();
         assert_eq!(db.integer("SELECT count(*) FROM leasehold.workers"), 0);
+    }
+);
+
+conformance!(
+    fn the_kinds_are_told_that_live_workers_serve(db: &mut Db) {
+        let mut conn = migrated(db);
+        let worker = |pid, kinds: &[(&str, i32)]| WorkerRow {
+            id: uuid::Uuid::new_v4(),
+            host: "host".to_owned(),
+            pid,
+            threads: 4,
+            queues: vec!["default".to_owned()],
+            kinds: kinds
+                .iter()
+                .map(|(kind, version)| ((*kind).to_owned(), *version))
+                .collect(),
+        };
+        for shown in [
+            worker(1, &[("note", 1), ("it's", 3)]),
+            worker(2, &[("note", 2)]),
+            worker(3, &[("gone", 1)]),
+        ] {
+            conn.show_worker(&default_schema(), &shown).unwrap();
+        }
+        db.set_time("leasehold.workers", "heartbeat_at", -120_000, "pid = 3");
+        let served = inspect::served(&mut conn, &default_schema()).unwrap();
+        let served: Vec<_> = served.iter().map(|one| (one.kind.as_str(), one.version)).collect();
+        assert_eq!(served, [("it's", 3), ("note", 2)]);
     }
 );

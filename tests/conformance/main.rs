@@ -44,6 +44,7 @@ mod sweep;
 mod check;
 #[cfg(feature = "postgres")]
 mod check_server;
+mod check_tables;
 mod fires;
 mod glance;
 mod inspect;

@@ -262,6 +262,7 @@ conformance!(
             pid: 1,
             threads: 1,
             queues: Vec::new(),
+            kinds: vec![("note".to_owned(), 1)],
         };
         let mut shown = |schema: &Schema| {
             db.integer(&format!(

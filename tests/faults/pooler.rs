@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use diesel::PgConnection;
 use diesel::prelude::*;
-use leasehold::{EnqueueOptions, Job, Worker};
+use leasehold::check::{Finding, Thresholds, check_at};
+use leasehold::{EnqueueOptions, Job, Schema, Worker};
 use leasehold_tests::jobs::{App, Note, SOON, Step, Then, app, prepare};
 use leasehold_tests::{TestDb, eventually, postgres, skipped};
 
@@ -125,4 +126,32 @@ fn workers_behind_a_pooler_in_transaction_mode_do_their_jobs_once() {
             .unwrap();
         assert_eq!(leaked, 0, "{setting}");
     }
+}
+
+#[test]
+fn a_check_through_a_pooler_in_transaction_mode_works_and_finds_it() {
+    let mut db = postgres::database();
+    prepare(&mut db);
+    let Some(pooler) = Pooler::start(&db.url()) else {
+        skipped(
+            "a_check_through_a_pooler_in_transaction_mode_works_and_finds_it",
+            "PgBouncer is not installed (Debian: the package pgbouncer), or the server is not on a unix socket",
+        );
+        return;
+    };
+    eventually(SOON, "the pooler takes connections", || {
+        PgConnection::establish(&pooler.url()).is_ok()
+    });
+    let (schema, thresholds) = (Schema::default(), Thresholds::default());
+    for (url, expected) in [(pooler.url(), true), (db.url(), false)] {
+        let findings = check_at::<PgConnection>(&url, &schema, &thresholds).unwrap();
+        assert_eq!(findings.contains(&Finding::TransactionPooler), expected, "{findings:?}");
+    }
+    // Others use it, too.
+    let mut others = [(); 2].map(|()| PgConnection::establish(&pooler.url()).unwrap());
+    for other in &mut others {
+        diesel::sql_query("SELECT 1").execute(other).unwrap();
+    }
+    let findings = check_at::<PgConnection>(&pooler.url(), &schema, &thresholds).unwrap();
+    assert!(findings.contains(&Finding::TransactionPooler), "{findings:?}");
 }

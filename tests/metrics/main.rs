@@ -3,9 +3,12 @@
 #![cfg(any(feature = "sqlite", feature = "postgres"))]
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
+mod files;
+
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use leasehold::metrics::{METRICS, MetricType};
 use leasehold::outbox::{self, DeliverError, Delivery, Event, Relay};
 use leasehold::{Backoff, EnqueueOptions, Job, Schema, Worker};
 use leasehold_tests::jobs::{SOON, Step, Then, app, claim_and_die, prepare};
@@ -154,5 +157,38 @@ conformance!(
         ] {
             assert_eq!(value(name, &[&label]), expected, "{name}\n{}", RECORDED.render());
         }
+    }
+);
+
+conformance!(
+    fn every_metric_is_there_when_a_worker_has_started(db: &mut Db) {
+        LazyLock::force(&RECORDED);
+        prepare(db);
+        let (queue, topic) = (format!("names-{}", Db::BACKEND), format!("names-{}", Db::BACKEND));
+        let (app, _remote) = app();
+        let worker = Worker::<Connection, _>::new(db.url(), app).queues([&queue]);
+        let running = worker
+            .register::<Step>()
+            .relay(&topic, |_: &Delivery<'_>| Ok(()))
+            .start()
+            .unwrap();
+        let text = RECORDED.render();
+        let labels = [format!("queue=\"{queue}\""), format!("topic=\"{topic}\"")];
+        for metric in METRICS.iter().filter(|metric| metric.metric_type != MetricType::Gauge) {
+            let line = text
+                .lines()
+                .find(|line| line.starts_with(metric.name) && labels.iter().any(|label| line.contains(label)));
+            let line = line.unwrap_or_else(|| panic!("{} is not in\n{text}", metric.name));
+            assert!(line.ends_with(" 0"), "{line}");
+            assert!(
+                metric.labels.iter().all(|label| line.contains(&format!("{label}=\""))),
+                "{line}"
+            );
+            assert!(
+                text.contains(&format!("# HELP {} {}", metric.name, metric.help)),
+                "{text}"
+            );
+        }
+        drop(running);
     }
 );

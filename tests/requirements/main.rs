@@ -29,6 +29,7 @@ mod features;
 mod fences;
 mod harness;
 mod isolation;
+mod log_form;
 mod outbox;
 mod outside_effects;
 mod ownership;

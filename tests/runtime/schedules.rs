@@ -371,8 +371,8 @@ conformance!(
         }
         assert_eq!((fires(db, &refused), fires(db, &newer)), (0, 0));
         let said = |text: &str| log.with(text).len();
-        assert_eq!(said(&format!("schedule \"{newer}\" is left to a newer program")), 1);
-        assert_eq!(said(&format!("schedule \"{refused}\" cannot fire")), 1);
+        assert_eq!(said(&format!("left to a newer program schedule=\"{newer}\"")), 1);
+        assert_eq!(said(&format!("cannot fire schedule=\"{refused}\"")), 1);
         // Once the cause is gone, what it missed is run.
         match Db::BACKEND {
             "sqlite" => db.sql("DROP TRIGGER refuse"),

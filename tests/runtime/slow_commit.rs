@@ -30,7 +30,7 @@ conformance!(
         SlowCommit {}.enqueue_with(&mut db.connect(), &options).unwrap();
         let worker = Worker::<Connection, _>::new(db.url(), ()).register::<SlowCommit>();
         assert_eq!(worker.run_until_empty().unwrap().counts.completed, 1);
-        let told = log.with("its commit held the write lock for");
+        let told = log.with("it held the write lock for");
         assert!(
             told.iter()
                 .any(|record| record.message.contains("slow-commit") && record.message.contains("keep it below 1s")),

@@ -1,16 +1,13 @@
 //! `cancel`: jobs that have not ended.
 
 use leasehold::AsBackend;
-use leasehold::inspect::State;
 use leasehold::manage;
 
-use super::chosen::{self, Target};
+use super::chosen::{self, OPEN, Target};
 use crate::cli::Cancel;
 use crate::database::Session;
 use crate::failure::Failure;
 use crate::output::{self, Done};
-
-const OPEN: [State; 2] = [State::Ready, State::Running];
 
 pub(super) fn run<C: AsBackend>(session: &mut Session<'_, C>, cancel: &Cancel) -> Result<(), Failure> {
     let how = match cancel.hard {
@@ -20,14 +17,10 @@ pub(super) fn run<C: AsBackend>(session: &mut Session<'_, C>, cancel: &Cancel) -
     let dry_run = cancel.sure.dry_run;
     let count = match cancel.chosen.target()? {
         Target::One(id) => {
-            let state = chosen::state_of(session, id)?;
-            let refused = |state| Failure::wrong_state(id, state, "only jobs that have not ended are cancelled");
-            if !OPEN.contains(&state) {
-                return Err(refused(state));
-            }
+            chosen::is_open(session, id)?;
             if !dry_run && !manage::cancel(session.conn, &session.schema, id, how, &cancel.reason)? {
                 // It ended between the two looks.
-                return Err(refused(chosen::state_of(session, id)?));
+                chosen::is_open(session, id)?;
             }
             1
         }

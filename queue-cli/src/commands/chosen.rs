@@ -12,6 +12,9 @@ use crate::output;
 const PAGE: u32 = 1_000;
 const MOST: u64 = 100_000;
 
+/// The states of jobs that have not ended.
+pub(super) const OPEN: [State; 2] = [State::Ready, State::Running];
+
 pub(super) enum Target {
     One(i64),
     Many(Filter),
@@ -92,4 +95,17 @@ pub(super) fn confirm_many<C: AsBackend>(
 pub(super) fn state_of<C: AsBackend>(session: &mut Session<'_, C>, id: i64) -> Result<State, Failure> {
     let job = inspect::job(session.conn, &session.schema, id)?;
     job.map(|job| job.state).ok_or_else(|| Failure::no_job(id))
+}
+
+/// Refuses a job that has ended.
+pub(super) fn is_open<C: AsBackend>(session: &mut Session<'_, C>, id: i64) -> Result<(), Failure> {
+    let state = state_of(session, id)?;
+    match OPEN.contains(&state) {
+        true => Ok(()),
+        false => Err(Failure::wrong_state(
+            id,
+            state,
+            "only jobs that have not ended are ended by hand",
+        )),
+    }
 }

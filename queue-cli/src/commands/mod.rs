@@ -11,8 +11,10 @@ use crate::output::Output;
 mod batch;
 mod cancel;
 mod chosen;
+mod discard;
 mod doctor;
 mod edit;
+mod enqueue;
 mod list;
 mod migrate;
 mod pause;
@@ -57,6 +59,8 @@ impl Run for OnDatabase {
             Self::List(list) => list::run(session, list),
             Self::Show(show) => show::run(session, show),
             Self::Requeue(requeue) => requeue::run(session, requeue),
+            Self::Enqueue(enqueue) => enqueue::run(session, enqueue),
+            Self::Discard(discard) => discard::run(session, discard),
             Self::Cancel(cancel) => cancel::run(session, cancel),
             Self::Edit(edit) => edit::run(session, edit),
             Self::Pause(pause) => pause::pause(session, pause),

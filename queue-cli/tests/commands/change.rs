@@ -1,11 +1,13 @@
 //! Commands that change something.
 
+use std::time::Duration;
+
 use leasehold::Job as _;
 use leasehold::Schema;
 use leasehold::inspect::State;
 use leasehold::schedule::{self, Schedule};
 use leasehold_tests::jobs::{claim_and_die, job, prepare};
-use leasehold_tests::{TestDb, conformance};
+use leasehold_tests::{TestDb, conformance, eventually};
 use serde_json::json;
 
 use super::{Mail, leasehold, mail, work};
@@ -63,7 +65,7 @@ conformance! {
         leasehold(db, &["cancel", "--state", "running", "--hard", "--yes"]).ok();
         let ended = job(&mut conn, running);
         assert_eq!((ended.state, ended.generation), (State::Cancelled, fence.generation + 1));
-        leasehold(db, &["cancel", &running.to_string()]).refused(3, "have not ended");
+        leasehold(db, &["cancel", &running.to_string()]).refused(3, "not ended");
     }
 }
 
@@ -133,5 +135,49 @@ conformance! {
         leasehold(db, &[&purge[..], &["--yes"]].concat()).ok();
         assert_eq!(db.integer(left), 0);
         leasehold(db, &purge).refused(1, "no job matches");
+    }
+}
+
+conformance! {
+    fn a_job_is_enqueued_if_somebody_serves_its_kind(db: &mut Db) {
+        prepare(db);
+        let jobs = "SELECT count(*) FROM leasehold.jobs";
+        let payload = r#"{"to": "b", "error": "", "n": 1.10}"#;
+        leasehold(db, &["enqueue", "mail", payload]).refused(3, "no live worker");
+        leasehold(db, &["enqueue", "mail", "{"]).refused(2, "not JSON");
+        leasehold(db, &["enqueue", "mail", payload, "--force", "--dry-run"]).ok();
+        assert_eq!(db.integer(jobs), 0);
+
+        let worker = leasehold::Worker::<Connection, _>::new(db.url(), ()).register::<Mail>().queues(["other"]).start().unwrap();
+        let shown = "SELECT count(*) FROM leasehold.workers";
+        eventually(Duration::from_secs(30), "the worker shows itself", || db.integer(shown) == 1);
+        leasehold(db, &["enqueue", "mail", payload, "--version", "2"]).refused(3, "up to version 1");
+        let enqueue = ["enqueue", "mail", payload, "--queue", "mail", "--priority", "-2", "--idempotency-key", "once", "--json"];
+        let first = leasehold(db, &enqueue).ok().json();
+        let again = leasehold(db, &enqueue).ok().json();
+        assert_eq!((&first["new"], &again["new"], &first["id"]), (&json!(true), &json!(false), &again["id"]));
+        assert_eq!(db.text("SELECT CAST(payload AS text) FROM leasehold.jobs").as_deref(), Some(payload));
+        assert_eq!(db.integer("SELECT priority FROM leasehold.jobs"), -2);
+        worker.shutdown(Duration::from_secs(30));
+        work(db);
+        assert_eq!(db.integer(jobs), 0);
+    }
+}
+
+conformance! {
+    fn open_jobs_are_discarded(db: &mut Db) {
+        let mut conn = prepare(db);
+        let running = mail("").enqueue(&mut conn).unwrap().id();
+        let (_, fence) = claim_and_die::<Mail, _>(&mut conn, true);
+        leasehold(db, &["discard", &running.to_string(), "--dry-run"]).ok();
+        leasehold(db, &["discard", &running.to_string(), "--reason", "a bad address"]).ok();
+        let ended = job(&mut conn, running);
+        assert_eq!((ended.state, ended.generation), (State::Discarded, fence.generation + 1));
+        assert_eq!(ended.reason.as_deref(), Some("a bad address"));
+        leasehold(db, &["discard", &running.to_string()]).refused(3, "not ended");
+        mail("").enqueue(&mut conn).unwrap();
+        leasehold(db, &["discard", "--kind", "mail"]).refused(3, "Discard 1 job?");
+        leasehold(db, &["discard", "--kind", "mail", "--yes"]).ok();
+        assert_eq!(db.integer("SELECT count(*) FROM leasehold.jobs"), 0);
     }
 }

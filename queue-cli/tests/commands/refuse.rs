@@ -11,7 +11,7 @@ conformance! {
     fn whoever_names_no_job_changes_none(db: &mut Db) {
         let mut conn = prepare(db);
         mail("").enqueue(&mut conn).unwrap();
-        for command in ["requeue", "cancel"] {
+        for command in ["requeue", "cancel", "discard"] {
             leasehold(db, &[command]).refused(2, "which jobs?");
             leasehold(db, &[command, "1", "--kind", "mail"]).refused(2, "cannot be used with");
         }

@@ -63,6 +63,7 @@ pub trait Backend:
     + FigureStatements
     + HeldStatements
     + CheckStatements
+    + CatalogueStatements
     + ManageStatements
     + RowStatements
     + crate::migrate::Migrate

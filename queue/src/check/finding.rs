@@ -12,10 +12,73 @@ pub enum Severity {
     Danger,
 }
 
+/// How something differs from what the migrations make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Difference {
+    /// It is not there.
+    Missing,
+    /// It is another one.
+    Changed,
+    /// No migration makes it.
+    Added,
+}
+
 /// What a [check](super::check) found. Its text says what; [`Finding::remedy`] what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Finding {
+    /// The tables are not there, or not for this name.
+    TablesMissing {
+        /// The schema's name.
+        schema: String,
+    },
+    /// Migrations of this program are not applied. The tables themselves were not looked at.
+    MigrationsPending {
+        /// Their versions.
+        versions: Vec<String>,
+    },
+    /// Migrations of a newer program are applied. What the tables look like was not compared.
+    MigrationsUnknown {
+        /// Their versions.
+        versions: Vec<String>,
+    },
+    /// The tables refuse a program as old as this one. They were not looked at.
+    ProgramTooOld {
+        /// The least [`PROGRAM`](crate::migrate::PROGRAM) that may run on them.
+        minimum: i32,
+    },
+    /// Something of the queue's tables is not as the migrations make it.
+    Drift {
+        /// What: `table`, `column`, `constraint`, `index`, `function` or `trigger`.
+        what: String,
+        /// Its name, that of its table before it.
+        name: String,
+        /// How it differs.
+        difference: Difference,
+    },
+    /// The server is older than the statements need.
+    ServerVersion {
+        /// Its version, as its number: 120018 is 12.18.
+        version: i32,
+        /// The least version.
+        needed: i32,
+    },
+    /// Each transaction may run on another session of the server: a pooler in transaction mode sits between.
+    TransactionPooler,
+    /// Jobs are kept by a pause that has held for long.
+    PausedForLong {
+        /// What is paused: `all`, `queue` or `kind`.
+        scope: String,
+        /// Its name; empty for all.
+        name: String,
+        /// How long.
+        since: Duration,
+        /// Who asked for it.
+        by: String,
+        /// Why.
+        reason: String,
+    },
     /// A setting under which a crash may lose or tear what was committed.
     UnsafeSetting {
         /// Its name.
@@ -67,8 +130,10 @@ pub enum Finding {
         /// Its name.
         name: String,
     },
-    /// Nine in ten of the server's connections are used.
+    /// Nine in ten of the connections that there may be are used.
     Connections {
+        /// Whose limit it is: the `server`'s, the `database`'s or the `role`'s.
+        of: &'static str,
         /// How many are.
         used: u64,
         /// How many there may be.

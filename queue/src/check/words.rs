@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Finding, Severity};
+use super::{Difference, Finding, Severity};
 
 impl fmt::Display for Severity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -14,91 +14,52 @@ impl fmt::Display for Severity {
     }
 }
 
-impl Finding {
-    /// How bad it is.
-    #[must_use]
-    pub fn severity(&self) -> Severity {
-        match self {
-            Self::UnsafeSetting { .. } => Severity::Danger,
-            Self::Setting {
-                name: "idle_in_transaction_session_timeout",
-                ..
-            }
-            | Self::SessionsHidden { .. }
-            | Self::FreePages { .. } => Severity::Advice,
-            _ => Severity::Warning,
-        }
-    }
-
-    /// What to do.
-    #[must_use]
-    pub fn remedy(&self) -> &'static str {
-        match self {
-            Self::UnsafeSetting {
-                name: "synchronous", ..
-            } => "Open each connection with `PRAGMA synchronous = FULL`.",
-            Self::UnsafeSetting { .. } => "Turn it on: in postgresql.conf, or where the role or the database sets it.",
-            Self::Setting { name, .. } => setting_remedy(name),
-            Self::AutovacuumOff { table: None } => "Turn autovacuum and track_counts on in postgresql.conf.",
-            Self::AutovacuumOff { .. } => "Run `ALTER TABLE … RESET (autovacuum_enabled)`.",
-            Self::Bloat { .. } => {
-                "Run VACUUM on the table. If the rows stay dead, a transaction or a slot holds them; if they come back, give \
-                 autovacuum more workers and a shorter autovacuum_naptime."
-            }
-            Self::OldTransaction { .. } => {
-                "End it with `SELECT pg_terminate_backend(pid)`, and set idle_in_transaction_session_timeout for its role."
-            }
-            Self::PreparedTransaction { .. } => "Finish it with COMMIT PREPARED or ROLLBACK PREPARED.",
-            Self::ReplicationSlot { .. } => {
-                "Start its reader, or drop it with `SELECT pg_drop_replication_slot(name)` if nobody will read it again."
-            }
-            Self::Connections { .. } => "Make pools smaller, put a pooler between, or raise max_connections.",
-            Self::SessionsHidden { .. } => "Check as a member of pg_read_all_stats: `GRANT pg_read_all_stats TO …`.",
-            Self::Index { invalid: true, .. } => "Build it again with `REINDEX INDEX CONCURRENTLY`.",
-            Self::Index { .. } => {
-                "Create it again, as the migration does that made it (`leasehold::migrate` has the texts)."
-            }
-            Self::Clock { .. } => {
-                "Synchronise the clocks. Leases go by the server's; run times given as an instant do not."
-            }
-            Self::LeasesExpired { locked_by: Some(_), .. } => {
-                "End the session that has the row locked if it should not: the sweep takes the row when the lock is gone."
-            }
-            Self::LeasesExpired { .. } => {
-                "Start a worker, for each worker sweeps all queues; if one runs, its log says why not."
-            }
-            Self::QueueUnserved { .. } => {
-                "Start a worker that serves the queue, or move the jobs by enqueuing them to another one."
-            }
-            Self::ScheduleLate { .. } => {
-                "Start a worker, for each worker fires all schedules; if one runs, its log says why not."
-            }
-            Self::JournalMode { .. } => "Run `PRAGMA journal_mode = WAL` once; a worker does when it opens the file.",
-            Self::WalFile { .. } => {
-                "A reader keeps it from being written back: end transactions that stay open, then run \
-                 `PRAGMA wal_checkpoint(TRUNCATE)`."
-            }
-            Self::FreePages { .. } => "Run VACUUM while no worker runs, if the space is wanted.",
-        }
-    }
-}
-
-fn setting_remedy(name: &str) -> &'static str {
-    match name {
-        "idle_in_transaction_session_timeout" => {
-            "Set it for the roles of your programs: a transaction that somebody forgot holds vacuum up. Workers set their own."
-        }
-        "default_transaction_isolation" => {
-            "Set `read committed` for the role: at other levels an enqueue that meets a key may fail with a conflict. Workers \
-             set their own."
-        }
-        _ => "Set plan_cache_mode to `auto` for the role: planning each statement anew costs more than running it.",
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Missing => "is missing",
+            Self::Changed => "is not as the migrations make it",
+            Self::Added => "is of no migration",
+        })
     }
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::TablesMissing { schema } => write!(f, "there are no tables under the name {schema:?}"),
+            Self::MigrationsPending { versions } => write!(f, "not applied yet: {}", versions.join(", ")),
+            Self::MigrationsUnknown { versions } => {
+                write!(f, "a newer program has applied {}", versions.join(", "))
+            }
+            Self::ProgramTooOld { minimum } => {
+                let ours = crate::migrate::PROGRAM;
+                write!(
+                    f,
+                    "the tables need a program of level {minimum}, and this one has {ours}"
+                )
+            }
+            Self::Drift { what, name, difference } => write!(f, "the {what} {name} {difference}"),
+            Self::ServerVersion { version, needed } => {
+                write!(f, "the server's version is {version}, and {needed} is needed")
+            }
+            Self::TransactionPooler => {
+                f.write_str("a pooler in transaction mode sits between this program and the server")
+            }
+            Self::PausedForLong {
+                scope,
+                name,
+                since,
+                by,
+                reason,
+            } => {
+                let hours = since.as_secs() / 3600;
+                match scope.as_str() {
+                    "all" => f.write_str("everything is paused")?,
+                    _ => write!(f, "the {scope} {name:?} is paused")?,
+                }
+                write!(f, ", for {hours} hours, by {by:?}: {reason}")
+            }
             Self::UnsafeSetting { name, value } => write!(f, "{name} is {value}: a crash may lose what was committed"),
             Self::Setting { name, value } => write!(f, "{name} is {value}"),
             Self::AutovacuumOff { table: None } => f.write_str("autovacuum is off"),
@@ -132,7 +93,7 @@ impl fmt::Display for Finding {
             Self::ReplicationSlot { name } => {
                 write!(f, "nobody reads the replication slot {name:?}, which holds data for it")
             }
-            Self::Connections { used, max } => write!(f, "{used} of {max} connections are used"),
+            Self::Connections { of, used, max } => write!(f, "{used} of {max} connections of the {of} are used"),
             Self::SessionsHidden { sessions } => {
                 write!(f, "{sessions} sessions of other roles cannot be looked at")
             }

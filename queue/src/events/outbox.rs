@@ -44,22 +44,22 @@ impl fmt::Display for EventInfo<'_> {
 impl Reporter {
     pub(crate) fn delivered(&self, event: &EventInfo<'_>) {
         log::debug!("delivered {event}");
-        count(&self.delivered);
         metrics::count_event("leasehold_delivered_total", event.topic);
+        count(&self.delivered);
         self.hook(|hooks| hooks.delivered(event));
     }
 
     pub(crate) fn delivery_failed(&self, event: &EventInfo<'_>, error: &str, after: Duration) {
         log::warn!("delivery failed {event} after={after:?}: {error}");
-        count(&self.delivery_failed);
         metrics::count_event("leasehold_delivery_failed_total", event.topic);
+        count(&self.delivery_failed);
         self.hook(|hooks| hooks.delivery_failed(event, error, after));
     }
 
     pub(crate) fn dead(&self, event: &EventInfo<'_>, error: &str) {
         log::error!("dead {event}: {error}");
-        count(&self.dead);
         metrics::count_event("leasehold_dead_total", event.topic);
+        count(&self.dead);
         self.hook(|hooks| hooks.dead(event, error));
     }
 }

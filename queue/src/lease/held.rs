@@ -10,6 +10,7 @@ use super::clock::LeaseClock;
 use super::fence::{Fence, Refusal};
 use super::standing::Standing;
 use crate::backend::ClaimedRow;
+use crate::trace::JobSpan;
 
 /// What the runtime keeps of a lease, so that it can renew and settle the job whatever the handler does with the guard.
 #[derive(Debug)]
@@ -31,6 +32,9 @@ pub(crate) struct Held {
     too_late_at: Option<Instant>,
     clock: LeaseClock,
     begun_at: OnceLock<Instant>,
+    /// How long its handler ran, once it has returned.
+    ran: OnceLock<Duration>,
+    pub(crate) span: JobSpan,
     /// Whether the database knows that its handler begins.
     recorded: AtomicBool,
     standing: Standing,
@@ -77,6 +81,8 @@ impl Held {
             }),
             clock: LeaseClock::new(lease, sent),
             begun_at: OnceLock::new(),
+            ran: OnceLock::new(),
+            span: JobSpan::default(),
             recorded: AtomicBool::new(begun),
             standing: Standing::new(),
             cancel_requested: AtomicBool::new(false),
@@ -110,6 +116,7 @@ impl Held {
 
     pub(crate) fn begin(&self, now: Instant) {
         let _ = self.begun_at.set(now);
+        self.span.open(&self.info());
     }
 
     /// That its handler begins was recorded.
@@ -156,7 +163,16 @@ impl Held {
         self.standing.is_replaced()
     }
 
+    /// How long its handler has run, or ran.
+    pub(crate) fn ran(&self) -> Option<Duration> {
+        let ran = self.ran.get().copied();
+        ran.or_else(|| self.begun_at.get().map(Instant::elapsed))
+    }
+
     pub(crate) fn mark_returned(&self) {
+        if let Some(begun) = self.begun_at.get() {
+            let _ = self.ran.set(begun.elapsed());
+        }
         self.standing.mark_returned();
     }
 

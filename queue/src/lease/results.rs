@@ -109,7 +109,7 @@ impl<'j, C: Backend> LeaseGuard<'j, C> {
                 Err(JobError::refused(refusal))
             }
             Err(error) => {
-                log::warn!("{}: its progress was not written: {error}", self.held.info());
+                log::warn!("progress not written {}: {error}", self.held.info());
                 Ok(())
             }
         }

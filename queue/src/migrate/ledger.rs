@@ -51,7 +51,7 @@ pub struct Script {
 }
 
 impl Script {
-    pub(super) fn version(&self) -> &'static str {
+    pub(crate) fn version(&self) -> &'static str {
         self.name.split('_').next().unwrap_or_default()
     }
 

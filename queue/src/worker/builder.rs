@@ -1,5 +1,6 @@
 //! What a worker is told before it starts.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -22,7 +23,7 @@ use super::running::Running;
 use super::selected::Choosing;
 use super::turns::InTurn;
 use super::{Locked, Shared, Stop};
-use crate::backend::{Backend, ConnectionSettings, ServerError, WorkerRow};
+use crate::backend::{Backend, ConnectionSettings, Served, ServerError, WorkerRow};
 use crate::events::{Hooks, Reporter};
 use crate::handler::Handler;
 use crate::manage::Retention;
@@ -349,6 +350,7 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
         let serves = self.registry.serves(&self.queues);
         let mut queues: Vec<String> = serves.iter().map(|served| served.queue.clone()).collect();
         queues.dedup();
+        let kinds = newest(&serves);
         let pool = match self.pool.take() {
             Some(pool) => pool,
             // As many again, for the threads that replace stuck ones: those keep what they hold.
@@ -361,11 +363,13 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
                 pid: i32::try_from(std::process::id()).unwrap_or_default(),
                 threads: i32::try_from(self.threads).unwrap_or(i32::MAX),
                 queues,
+                kinds,
             },
             beats: InTurn::new(Control::new("heartbeat", &self.url, &self.settings)),
             outbox: InTurn::new(Control::new("relay", &self.url, &self.settings)),
             choosing: Choosing::new(&self.url, &self.settings),
             reporter: Reporter::new(self.hooks),
+            signs: Arc::default(),
             url: self.url,
             settings: self.settings,
             schema: self.schema,
@@ -445,4 +449,14 @@ impl<C: Backend, A> fmt::Debug for Worker<C, A> {
             .field("queues", &self.queues)
             .finish_non_exhaustive()
     }
+}
+
+/// The kinds, each with the highest version of a payload.
+fn newest(serves: &[Served]) -> Vec<(String, i32)> {
+    let mut newest = BTreeMap::new();
+    for served in serves {
+        let version = newest.entry(served.kind.clone()).or_insert(served.version);
+        *version = served.version.max(*version);
+    }
+    newest.into_iter().collect()
 }

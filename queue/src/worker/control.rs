@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use diesel::result::{DatabaseErrorKind, Error, QueryResult};
 
+use super::health::{self, Doing};
 use crate::backend::{Backend, ConnectionSettings, WriteGate};
 use crate::commit::is_dead;
 
@@ -55,6 +56,12 @@ impl<C: Backend> Control<C> {
 
     /// Runs one statement that only reads, however long it takes.
     pub(crate) fn read<T>(&mut self, statement: impl FnOnce(&mut C) -> QueryResult<T>) -> Result<T, Failure> {
+        let done = health::during(Doing::Statement, || self.try_once(statement));
+        health::answered(!matches!(done, Err(Failure::Away)));
+        done
+    }
+
+    fn try_once<T>(&mut self, statement: impl FnOnce(&mut C) -> QueryResult<T>) -> Result<T, Failure> {
         let conn = self.connected()?;
         match statement(conn) {
             Ok(value) => {

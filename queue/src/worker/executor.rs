@@ -100,6 +100,7 @@ pub(crate) fn run_claimed<C: Backend, A: Send + Sync + 'static>(
     }
     let begun = Instant::now();
     held.begin(begun);
+    let _in = held.span.get().enter();
     if let Some(timeout) = held.timeout {
         shared.leases.look_by(begun.checked_add(timeout));
     }

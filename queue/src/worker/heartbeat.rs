@@ -65,7 +65,7 @@ fn next_look(held: &Held, now: Instant) -> Duration {
 }
 
 /// Whether there is still something to renew: not after a loss, nor after a commit whose handler has not returned yet.
-fn is_renewed(held: &Held) -> bool {
+pub(super) fn is_renewed(held: &Held) -> bool {
     held.lost().is_none() && !held.is_committed()
 }
 

@@ -132,6 +132,8 @@ fn discard_expired<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) 
 
 fn info(row: &Swept) -> JobInfo<'_> {
     JobInfo {
+        ran: None,
+        span: crate::trace::SpanRef::default(),
         id: row.id,
         queue: &row.queue,
         kind: &row.kind,
@@ -154,7 +156,7 @@ fn one_by_one<C: Backend, A: Send + Sync + 'static>(
         match briefly(shared, |conn| take(conn, &shared.schema, id)) {
             Ok(one) => taken.extend(one),
             Err(Failure::Refused(error)) => {
-                log::error!("job {id} has expired, or its lease, and cannot be taken: {error}")
+                log::error!("not taken job={id}: it has expired, or its lease: {error}")
             }
             Err(Failure::Away) => break,
         }

@@ -44,6 +44,11 @@ mod claimer;
 mod control;
 mod cursor;
 mod executor;
+
+mod health;
+pub(crate) use health::{Doing, during};
+pub use health::{Health, HealthLimits, Probe, Problem};
+
 mod heartbeat;
 
 mod idle;
@@ -80,8 +85,9 @@ mod unbatched;
 
 use admitter::Admitter;
 use checker::FollowUps;
-pub(crate) use control::Control;
+pub(crate) use control::{Control, masked};
 use executor::Ends;
+use health::Signs;
 use lanes::Lane;
 use leases::Leases;
 use line::Line;
@@ -116,6 +122,8 @@ pub(crate) struct Shared<C: Backend, A> {
     /// Whether somebody waits for the queue to be empty: then the claimer looks after every settlement.
     batch: bool,
     reporter: Reporter,
+    /// What the runtime's threads say of themselves.
+    signs: Arc<Signs>,
     leases: Leases,
     follow_ups: FollowUps,
     /// What callers choose themselves.

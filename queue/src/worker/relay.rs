@@ -197,8 +197,8 @@ pub(super) fn release<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A
         fences.sort_unstable();
         if !fences.is_empty() {
             match briefly(shared, |conn| conn.release_events(&shared.schema, &fences)) {
-                Ok(released) => log::info!("released {} of {} events", released.len(), fences.len()),
-                Err(failure) => log::warn!("{} events are left to their lease: {failure}", fences.len()),
+                Ok(released) => log::info!("relay: released {} of {} events", released.len(), fences.len()),
+                Err(failure) => log::warn!("relay: {} events are left to their lease: {failure}", fences.len()),
             }
         }
     }
@@ -215,7 +215,7 @@ pub(super) fn stop(threads: Vec<RelayThread>, deadline: Option<Instant>, at_once
             is_late() && is_delivering()
         });
         if is_delivering() {
-            log::warn!("relay of {topic:?}: a delivery still ran at the deadline; its lease decides");
+            log::warn!("relay topic={topic:?}: a delivery still ran at the deadline; its lease decides");
         }
     }
 }

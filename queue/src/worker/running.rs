@@ -14,6 +14,8 @@ use super::{Shared, StartError};
 use crate::backend::{Backend, Listening, PutBack};
 use crate::events::Counts;
 use crate::lease::{Held, Refusal};
+#[cfg(feature = "metrics")]
+use crate::metrics;
 
 /// How long a heartbeat may hold up the end of a shutdown.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -63,6 +65,14 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
         wanted: Receiver<()>,
         wakes: Receiver<()>,
     ) -> Result<Self, StartError> {
+        #[cfg(feature = "metrics")]
+        metrics::begin(
+            shared
+                .serves
+                .iter()
+                .map(|served| (served.queue.as_str(), served.kind.as_str())),
+            shared.relays.iter().map(|topic| topic.name.as_str()),
+        );
         let threads = Threads::start(&shared, wanted, wakes).inspect_err(|_| {
             shared.stop.stop();
             shared.choosing.settle_no_more();
@@ -158,7 +168,8 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
             abandoned,
         };
         log::info!(
-            "stopped: {} completed, {} released, {} abandoned",
+            "stopped worker={}: {} completed, {} released, {} abandoned",
+            shared.worker.id,
             report.completed,
             report.released,
             report.abandoned

@@ -57,7 +57,7 @@ impl Schedules {
                 }
                 Err(Failure::Refused(error)) => {
                     if self.is_news(&at) {
-                        log::error!("schedule {:?} cannot fire: {error}", at.name);
+                        log::error!("cannot fire schedule={:?}: {error}", at.name);
                     }
                 }
             }
@@ -81,7 +81,7 @@ impl Schedules {
         }
         for (schedule, error) in batch.unreadable {
             if self.is_news(&schedule) {
-                log::error!("schedule {:?} is left to a newer program: {error}", schedule.name);
+                log::error!("left to a newer program schedule={:?}: {error}", schedule.name);
             }
         }
     }

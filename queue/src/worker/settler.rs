@@ -139,12 +139,12 @@ fn write_one<C: Backend, A: Send + Sync + 'static>(
             }
             // A lock that lasts too long or a busy database may pass; what the server refuses each time does not.
             Err(Failure::Refused(error)) if tried >= MAX_REFUSALS => {
-                log::error!("{}: cannot be settled ({error}); its lease decides", held.info());
+                log::error!("not settled {}: {error}; its lease decides", held.info());
                 return Settled::Unknown;
             }
             Err(Failure::Away) if Instant::now() >= give_up_at => {
                 log::error!(
-                    "{}: not settled before its lease ran out; the lease decides",
+                    "not settled {}: the database was away until its lease ran out, which decides",
                     held.info()
                 );
                 return Settled::Unknown;

@@ -10,7 +10,7 @@ use super::claimer::Claimer;
 use super::control::Control;
 use super::executor::Ends;
 use super::relay::{self, RelayThread};
-use super::{Shared, checker, heartbeat, maintenance, settler, spawn_executor};
+use super::{Shared, checker, health, heartbeat, maintenance, settler, spawn_executor};
 use crate::backend::{Backend, Listening, Wakes};
 
 pub(super) struct Threads {
@@ -85,7 +85,9 @@ pub(super) fn spawn<C: Backend, A: Send + Sync + 'static>(
     work: impl FnOnce(&Arc<Shared<C, A>>) + Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
     let shared = Arc::clone(shared);
-    Builder::new()
-        .name(format!("leasehold-{name}"))
-        .spawn(move || work(&shared))
+    let pulse = shared.signs.enlist(name);
+    Builder::new().name(format!("leasehold-{name}")).spawn(move || {
+        let _attached = health::attach(pulse);
+        work(&shared);
+    })
 }

@@ -3,6 +3,8 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use super::health::{Doing, during};
+
 /// As `Locked`, and whoever asks waits for those only that asked before: a thread that takes it again and again (a relay
 /// with short deliveries) must not keep the others waiting.
 pub(crate) struct InTurn<T> {
@@ -22,6 +24,10 @@ impl<T> InTurn<T> {
     }
 
     pub(super) fn lock(&self) -> Turn<'_, T> {
+        during(Doing::Waiting, || self.wait())
+    }
+
+    fn wait(&self) -> Turn<'_, T> {
         let mut tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
         let mine = tickets.0;
         tickets.0 += 1;

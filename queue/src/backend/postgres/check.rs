@@ -4,23 +4,12 @@ use diesel::result::QueryResult;
 use diesel::sql_types::{BigInt, Bool, Integer, Nullable, Text};
 use diesel::{PgConnection, QueryableByName, RunQueryDsl};
 
+use super::check_settings::settings_findings;
 use crate::backend::{CheckStatements, ExpiredRow, IndexRow, LateRow};
 use crate::check::{Finding, Thresholds};
 use crate::schema::Schema;
 use crate::settle::millis;
 use crate::sql::{Sql, bind};
-
-const SETTINGS: &str = "
-    SELECT pg_catalog.current_setting('fsync', true) AS fsync,
-        pg_catalog.current_setting('full_page_writes', true) AS full_page_writes,
-        pg_catalog.current_setting('synchronous_commit', true) AS synchronous_commit,
-        pg_catalog.current_setting('autovacuum', true) = 'on' AND pg_catalog.current_setting('track_counts', true) = 'on' AS vacuums,
-        pg_catalog.current_setting('idle_in_transaction_session_timeout', true) AS idle_in_transaction,
-        pg_catalog.current_setting('default_transaction_isolation', true) AS isolation,
-        pg_catalog.current_setting('plan_cache_mode', true) AS plan_cache_mode,
-        pg_catalog.current_setting('max_connections', true)::bigint AS max_connections,
-        (SELECT pg_catalog.sum(numbackends)::bigint FROM pg_catalog.pg_stat_database) AS connections
-";
 
 const TABLES: &str = "
     SELECT s.relname::pg_catalog.text AS name, s.n_dead_tup AS dead, s.n_live_tup AS live,
@@ -68,6 +57,8 @@ const INDEXES: &str = "
     FROM pg_catalog.pg_index AS i JOIN pg_catalog.pg_class AS c ON c.oid = i.indexrelid
     WHERE c.relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = $1)
 ";
+
+const SESSION: &str = "SELECT pg_catalog.pg_backend_pid() AS pid";
 
 const CLOCK: &str = "SELECT pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint AS ms";
 
@@ -119,28 +110,6 @@ const LATE_SCHEDULES: &str = "
 ";
 
 #[derive(QueryableByName)]
-struct Settings {
-    #[diesel(sql_type = Nullable<Text>)]
-    fsync: Option<String>,
-    #[diesel(sql_type = Nullable<Text>)]
-    full_page_writes: Option<String>,
-    #[diesel(sql_type = Nullable<Text>)]
-    synchronous_commit: Option<String>,
-    #[diesel(sql_type = Nullable<Bool>)]
-    vacuums: Option<bool>,
-    #[diesel(sql_type = Nullable<Text>)]
-    idle_in_transaction: Option<String>,
-    #[diesel(sql_type = Nullable<Text>)]
-    isolation: Option<String>,
-    #[diesel(sql_type = Nullable<Text>)]
-    plan_cache_mode: Option<String>,
-    #[diesel(sql_type = Nullable<BigInt>)]
-    max_connections: Option<i64>,
-    #[diesel(sql_type = Nullable<BigInt>)]
-    connections: Option<i64>,
-}
-
-#[derive(QueryableByName)]
 struct Table {
     #[diesel(sql_type = Text)]
     name: String,
@@ -165,6 +134,12 @@ struct Open {
 }
 
 #[derive(QueryableByName)]
+struct Session {
+    #[diesel(sql_type = Integer)]
+    pid: i32,
+}
+
+#[derive(QueryableByName)]
 struct Sessions {
     #[diesel(sql_type = BigInt)]
     sessions: i64,
@@ -180,44 +155,6 @@ struct Name {
 struct Milliseconds {
     #[diesel(sql_type = BigInt)]
     ms: i64,
-}
-
-impl Settings {
-    fn findings(self) -> Vec<Finding> {
-        let mut findings = Vec::new();
-        let off = |value: &String| value == "off";
-        for (name, value) in [
-            ("fsync", self.fsync),
-            ("full_page_writes", self.full_page_writes),
-            ("synchronous_commit", self.synchronous_commit),
-        ] {
-            findings.extend(value.filter(off).map(|value| Finding::UnsafeSetting { name, value }));
-        }
-        let never = |value: &String| value == "0";
-        let strict = |value: &String| !value.starts_with("read ");
-        let custom = |value: &String| value == "force_custom_plan";
-        let settings = [
-            (
-                "idle_in_transaction_session_timeout",
-                self.idle_in_transaction.filter(never),
-            ),
-            ("default_transaction_isolation", self.isolation.filter(strict)),
-            ("plan_cache_mode", self.plan_cache_mode.filter(custom)),
-        ];
-        for (name, value) in settings {
-            findings.extend(value.map(|value| Finding::Setting { name, value }));
-        }
-        if self.vacuums == Some(false) {
-            findings.push(Finding::AutovacuumOff { table: None });
-        }
-        if let (Some(used), Some(max)) = (self.connections, self.max_connections)
-            && used.saturating_mul(10) >= max.saturating_mul(9)
-        {
-            let (used, max) = (used.unsigned_abs(), max.unsigned_abs());
-            findings.push(Finding::Connections { used, max });
-        }
-        findings
-    }
 }
 
 impl Table {
@@ -242,7 +179,7 @@ impl Table {
 
 impl CheckStatements for PgConnection {
     fn server_findings(&mut self, schema: &Schema, thresholds: &Thresholds) -> QueryResult<Vec<Finding>> {
-        let mut findings = Sql(SETTINGS, ()).get_result::<Settings>(self)?.findings();
+        let mut findings = settings_findings(self)?;
         let tables: Vec<Table> = Sql(TABLES, (bind::<Text, _>(schema.name()),)).load(self)?;
         findings.extend(tables.into_iter().flat_map(|table| table.findings(schema, thresholds)));
         let age = millis(thresholds.transaction);
@@ -269,6 +206,11 @@ impl CheckStatements for PgConnection {
                 .map(|slot| Finding::ReplicationSlot { name: slot.name }),
         );
         Ok(findings)
+    }
+
+    fn session(&mut self) -> QueryResult<Option<i32>> {
+        let session: Session = Sql(SESSION, ()).get_result(self)?;
+        Ok(Some(session.pid))
     }
 
     fn index_rows(&mut self, schema: &Schema) -> QueryResult<Vec<IndexRow>> {

@@ -49,7 +49,7 @@ const LEVEL: &str = "
 /// It is gone with the transaction, also after a raw COMMIT or ROLLBACK of which Diesel knows nothing.
 const MARK: &str = "SET LOCAL in_commit.leasehold = 'on'";
 
-const OLDEST: i32 = 130_000;
+pub(super) const OLDEST: i32 = 130_000;
 
 #[derive(QueryableByName)]
 struct Level {

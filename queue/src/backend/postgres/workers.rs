@@ -1,15 +1,16 @@
-use diesel::result::QueryResult;
+use diesel::result::{Error, QueryResult};
 use diesel::sql_types::{Array, BigInt, Integer, Text, Uuid as SqlUuid};
 use diesel::{PgConnection, RunQueryDsl};
 use uuid::Uuid;
 
 use super::claim::bind_serves;
-use crate::backend::{DepthRow, Served, WorkerRow, WorkerStatements};
+use crate::backend::{DepthRow, KindRow, Served, WorkerRow, WorkerStatements};
 use crate::schema::Schema;
 use crate::sql::{Sql, bind};
 
 const SHOW_WORKER: &str = "
-    INSERT INTO leasehold.workers (id, host, pid, threads, queues) VALUES ($1, $2, $3, $4, pg_catalog.array_to_json($5))
+    INSERT INTO leasehold.workers (id, host, pid, threads, queues, kinds)
+    VALUES ($1, $2, $3, $4, pg_catalog.array_to_json($5), $6::pg_catalog.json)
     ON CONFLICT (id) DO UPDATE SET heartbeat_at = pg_catalog.clock_timestamp()
 ";
 
@@ -21,6 +22,13 @@ const HIDE_WORKER: &str = "
         WHERE id = $1 OR heartbeat_at < pg_catalog.clock_timestamp() - INTERVAL '1 hour'
         FOR NO KEY UPDATE SKIP LOCKED
     ))
+";
+
+const SERVED_KINDS: &str = "
+    SELECT served.kind->>0 AS kind, pg_catalog.max((served.kind->>1)::pg_catalog.int4) AS version
+    FROM leasehold.workers AS w CROSS JOIN LATERAL pg_catalog.json_array_elements(w.kinds) AS served (kind)
+    WHERE w.heartbeat_at > pg_catalog.clock_timestamp() - INTERVAL '1 minute'
+    GROUP BY 1 ORDER BY 1
 ";
 
 const DEPTHS: &str = "
@@ -41,18 +49,24 @@ const DEPTHS: &str = "
 
 impl WorkerStatements for PgConnection {
     fn show_worker(&mut self, schema: &Schema, worker: &WorkerRow) -> QueryResult<usize> {
+        let kinds = serde_json::to_string(&worker.kinds).map_err(|error| Error::SerializationError(Box::new(error)))?;
         let binds = (
             bind::<SqlUuid, _>(worker.id),
             bind::<Text, _>(worker.host.as_str()),
             bind::<Integer, _>(worker.pid),
             bind::<Integer, _>(worker.threads),
             bind::<Array<Text>, _>(worker.queues.as_slice()),
+            bind::<Text, _>(kinds),
         );
         Sql(schema.render(SHOW_WORKER), binds).execute(self)
     }
 
     fn hide_worker(&mut self, schema: &Schema, id: Uuid) -> QueryResult<usize> {
         Sql(schema.render(HIDE_WORKER), (bind::<SqlUuid, _>(id),)).execute(self)
+    }
+
+    fn served_kinds(&mut self, schema: &Schema) -> QueryResult<Vec<KindRow>> {
+        Sql(schema.render(SERVED_KINDS), ()).load(self)
     }
 
     fn depths(&mut self, schema: &Schema, serves: &[Served], at_most: i64) -> QueryResult<Vec<DepthRow>> {

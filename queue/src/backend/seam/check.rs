@@ -41,6 +41,9 @@ pub trait CheckStatements {
     /// What only this backend knows: settings, vacuum, sessions, files.
     fn server_findings(&mut self, schema: &Schema, thresholds: &Thresholds) -> QueryResult<Vec<Finding>>;
 
+    /// Which session of the server runs this; `None` where nothing can sit between.
+    fn session(&mut self) -> QueryResult<Option<i32>>;
+
     /// The indexes of the schema that were made by name.
     fn index_rows(&mut self, schema: &Schema) -> QueryResult<Vec<IndexRow>>;
 

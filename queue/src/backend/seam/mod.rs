@@ -75,6 +75,9 @@ pub use held::*;
 mod check;
 pub use check::*;
 
+mod catalogue;
+pub use catalogue::*;
+
 mod manage;
 pub use manage::*;
 

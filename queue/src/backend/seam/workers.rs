@@ -2,7 +2,7 @@
 
 use diesel::QueryableByName;
 use diesel::result::QueryResult;
-use diesel::sql_types::{BigInt, Text};
+use diesel::sql_types::{BigInt, Integer, Text};
 use uuid::Uuid;
 
 use super::Served;
@@ -16,6 +16,18 @@ pub struct WorkerRow {
     pub pid: i32,
     pub threads: i32,
     pub queues: Vec<String>,
+    /// The kinds that it has handlers for, each with the highest version of a payload.
+    pub kinds: Vec<(String, i32)>,
+}
+
+/// A kind that a live worker process serves.
+#[derive(Debug, Clone, PartialEq, Eq, QueryableByName)]
+pub struct KindRow {
+    #[diesel(sql_type = Text)]
+    pub kind: String,
+    /// The highest version of a payload.
+    #[diesel(sql_type = Integer)]
+    pub version: i32,
 }
 
 /// What waits in one queue.
@@ -37,6 +49,9 @@ pub trait WorkerStatements {
 
     /// Removes this process's row, and those not renewed for an hour.
     fn hide_worker(&mut self, schema: &Schema, id: Uuid) -> QueryResult<usize>;
+
+    /// The kinds that processes serve which have shown themselves within a minute.
+    fn served_kinds(&mut self, schema: &Schema) -> QueryResult<Vec<KindRow>>;
 
     /// What waits in the queues that a program serves; of each (queue, kind, version) no more than `at_most` are counted.
     fn depths(&mut self, schema: &Schema, serves: &[Served], at_most: i64) -> QueryResult<Vec<DepthRow>>;

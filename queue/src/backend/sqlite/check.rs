@@ -113,6 +113,10 @@ impl CheckStatements for SqliteConnection {
         Ok(findings)
     }
 
+    fn session(&mut self) -> QueryResult<Option<i32>> {
+        Ok(None)
+    }
+
     fn index_rows(&mut self, _: &Schema) -> QueryResult<Vec<IndexRow>> {
         Sql(INDEXES, ()).load(self)
     }

@@ -12,6 +12,7 @@
 mod schedule;
 mod admit;
 mod batches;
+mod catalogue;
 mod check;
 mod claim;
 mod commit;

@@ -6,17 +6,24 @@ use diesel::{RunQueryDsl, SqliteConnection};
 use uuid::Uuid;
 
 use super::{json, now_ms, served_json, write};
-use crate::backend::{DepthRow, Served, WorkerRow, WorkerStatements};
+use crate::backend::{DepthRow, KindRow, Served, WorkerRow, WorkerStatements};
 use crate::schema::Schema;
 use crate::sql::{Sql, bind};
 
 const SHOW_WORKER: &str = "
-    INSERT INTO leasehold_workers (id, host, pid, threads, queues, started_at, heartbeat_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $6)
+    INSERT INTO leasehold_workers (id, host, pid, threads, queues, kinds, started_at, heartbeat_at)
+    VALUES ($1, $2, $3, $4, $5, $7, $6, $6)
     ON CONFLICT (id) DO UPDATE SET heartbeat_at = excluded.heartbeat_at
 ";
 
 const HIDE_WORKER: &str = "DELETE FROM leasehold_workers WHERE id = $1 OR heartbeat_at < $2 - 3600000";
+
+const SERVED_KINDS: &str = "
+    SELECT served.value->>0 AS kind, max(served.value->>1) AS version
+    FROM leasehold_workers AS w, json_each(w.kinds) AS served
+    WHERE w.heartbeat_at > $1 - 60000
+    GROUP BY 1 ORDER BY 1
+";
 
 const DEPTHS: &str = "
     SELECT queue, sum(jobs) AS ready, coalesce(max($2 - oldest), 0) AS oldest_ms FROM (
@@ -32,7 +39,7 @@ const DEPTHS: &str = "
 
 impl WorkerStatements for SqliteConnection {
     fn show_worker(&mut self, schema: &Schema, worker: &WorkerRow) -> QueryResult<usize> {
-        let queues = json(&worker.queues)?;
+        let (queues, kinds) = (json(&worker.queues)?, json(&worker.kinds)?);
         write(self, |conn, now| {
             let binds = (
                 bind::<Text, _>(worker.id.to_string()),
@@ -41,6 +48,7 @@ impl WorkerStatements for SqliteConnection {
                 bind::<Integer, _>(worker.threads),
                 bind::<Text, _>(queues),
                 bind::<BigInt, _>(now),
+                bind::<Text, _>(kinds),
             );
             Sql(schema.render(SHOW_WORKER), binds).execute(conn)
         })
@@ -54,6 +62,10 @@ impl WorkerStatements for SqliteConnection {
             )
             .execute(conn)
         })
+    }
+
+    fn served_kinds(&mut self, schema: &Schema) -> QueryResult<Vec<KindRow>> {
+        Sql(schema.render(SERVED_KINDS), (bind::<BigInt, _>(now_ms()),)).load(self)
     }
 
     fn depths(&mut self, schema: &Schema, serves: &[Served], at_most: i64) -> QueryResult<Vec<DepthRow>> {

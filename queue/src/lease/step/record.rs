@@ -57,7 +57,7 @@ impl<C: Backend> LeaseGuard<'_, C> {
                 )));
             }
             log::debug!(
-                "{}: its step `{}` is not recorded yet: {why}",
+                "step not recorded {} step={:?}: {why}; trying again",
                 self.held.info(),
                 step.name
             );

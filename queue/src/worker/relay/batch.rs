@@ -122,7 +122,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Batch<'a, C, A> {
         if self.sent.elapsed() >= lease * 2 / 3 {
             if !rest.is_empty() {
                 log::warn!(
-                    "relay of {:?}: {} events are left to their lease, which could not be renewed in time",
+                    "relay topic={:?}: {} events are left to their lease, which could not be renewed in time",
                     self.topic.name,
                     rest.len()
                 );
@@ -148,7 +148,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Batch<'a, C, A> {
         crate::metrics::delivery(&self.topic.name, took);
         if took > relay.lease / 3 {
             log::warn!(
-                "{}: its delivery took {took:?}: bound it below a third of the lease ({:?}), or it may run twice at a time",
+                "slow delivery {} ran={took:?}: bound it below a third of the lease ({:?}), or it may run twice at a time",
                 kept.info(self.topic),
                 relay.lease
             );

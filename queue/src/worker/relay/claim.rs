@@ -207,7 +207,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Claims<'a, C, A> {
             return Ok(None);
         }
         log::info!(
-            "relay of {name:?}: found {} events of a claim whose answer was lost",
+            "relay topic={name:?}: found {} events of a claim whose answer was lost",
             rows.len()
         );
         Ok(Some(take(rows, token, sent)))

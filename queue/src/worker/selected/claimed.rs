@@ -118,11 +118,15 @@ impl<C: Backend> ClaimedJob<C> {
     pub fn work<J: Job>(self, run: impl for<'j> FnOnce(J, LeaseGuard<'j, C>) -> Outcome<'j>) -> Settled {
         let Claimed { row, held } = &self.job;
         if !self.owner.is_of(&row.kind, TypeId::of::<J>()) {
-            log::error!("{}: the closure takes jobs of the kind {}", held.info(), J::KIND);
+            log::error!(
+                "not worked off {}: the closure takes jobs of the kind {:?}",
+                held.info(),
+                J::KIND
+            );
             return Settled::OtherType;
         }
         if self.owner.is_in_commit() {
-            log::error!("{}: worked off inside the commit of another lease", held.info());
+            log::error!("not worked off {}: inside the commit of another lease", held.info());
             return Settled::InCommit;
         }
         if !self.owner.take(held) {

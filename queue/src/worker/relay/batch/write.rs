@@ -31,7 +31,7 @@ impl<C: Backend, A: Send + Sync + 'static> Batch<'_, C, A> {
             }
             if stopping_since.get_or_insert_with(Instant::now).elapsed() >= LAST_WORDS {
                 log::warn!(
-                    "relay of {:?}: {} events are left to their lease",
+                    "relay topic={:?}: {} events are left to their lease",
                     self.topic.name,
                     marks.len()
                 );
@@ -53,10 +53,7 @@ impl<C: Backend, A: Send + Sync + 'static> Batch<'_, C, A> {
                 if let (Err(failure), Some((kept, _))) = (self.write_all(&mut one, again), one.first())
                     && is_last
                 {
-                    log::error!(
-                        "{}: what became of it cannot be written: {failure}",
-                        kept.info(self.topic)
-                    );
+                    log::error!("not settled {}: {failure}; its lease decides", kept.info(self.topic));
                 }
                 refused.append(&mut one);
             }
