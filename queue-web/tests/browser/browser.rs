@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use fantoccini::elements::Element;
 use fantoccini::error::CmdError;
@@ -165,6 +166,16 @@ impl Page {
     pub(crate) async fn says(&self, text: &str) -> Result<(), CmdError> {
         let path = format!("//main//*[contains(text(), '{text}')]");
         self.find(Locator::XPath(&path)).await?;
+        Ok(())
+    }
+
+    /// Waits until the page does not say it any more.
+    pub(crate) async fn says_no_more(&self, text: &str) -> Result<(), CmdError> {
+        let since = Instant::now();
+        while self.client.source().await?.contains(text) {
+            assert!(since.elapsed() < SOON, "the page still says {text:?}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
         Ok(())
     }
 

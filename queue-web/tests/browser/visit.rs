@@ -64,10 +64,11 @@ async fn act<C: Backend>(page: &Page, fixture: &Fixture<C>) -> Result<(), CmdErr
     page.click("form[action$=pause] button").await?;
     page.says("moving").await?;
     page.click("form[action$=resume] button").await?;
+    page.says_no_more("moving").await?;
     page.open("/schedules").await?;
-    page.click("form[action$=pause] button").await?;
-    page.open("/schedules").await?;
-    page.click("form[action$=resume] button").await?;
+    page.click("tr:nth-child(2) form[action$=pause] button").await?;
+    page.click("tr:nth-child(2) form[action$=resume] button").await?;
+    page.text("tr:nth-child(2) form[action$=pause] button").await?;
 
     page.open("/jobs").await?;
     page.write("[name=error]", "not an address").await?;
