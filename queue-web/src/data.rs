@@ -4,10 +4,10 @@ use std::fmt;
 use std::time::Duration;
 
 use diesel::r2d2::{ConnectionManager, CustomizeConnection, Pool};
-use leasehold::batch::{self, BatchRecord};
+use leasehold::batch::{self, BatchRecord, BatchSummary};
 use leasehold::inspect::{
-    self, ErrorRecord, Filter, Held, JobRecord, ProgressRecord, QueueRecord, Rate, RunningRecord, StepRecord,
-    WorkerRecord,
+    self, ErrorRecord, FailureRecord, Filter, Held, JobRecord, ProgressRecord, QueueRecord, Rate, RunningRecord,
+    StepRecord, Waits, WorkerRecord,
 };
 use leasehold::manage::{self, Pause};
 use leasehold::schedule::{self, ScheduleError, ScheduleRecord};
@@ -43,6 +43,10 @@ const BUCKETS: u32 = 60;
 const BUCKET: Duration = Duration::from_secs(60);
 /// Leases that are shown.
 const LEASES: u32 = 200;
+/// Jobs of one drawing.
+const NODES: u32 = 200;
+/// Failed attempts on the overview.
+const FAILURES: u32 = 10;
 
 /// Which jobs a list shows.
 #[derive(Debug, Clone, Default)]
@@ -86,7 +90,16 @@ pub(crate) trait Source: Send + Sync {
 
     fn schedules(&self) -> Data<Vec<ScheduleRecord>>;
 
+    /// The newest batches, or the newest of those that are older than one.
+    fn batches(&self, before: Option<i64>, limit: u32) -> Data<Vec<BatchSummary>>;
+
     fn batch(&self, id: i64) -> Data<Option<BatchRecord>>;
+
+    /// The workflow around a job.
+    fn waits(&self, id: i64) -> Data<Waits>;
+
+    /// The newest failed attempts.
+    fn failures(&self) -> Data<Vec<FailureRecord>>;
 
     fn act(&self, act: &Act, who: &str) -> Result<(), NotDone>;
 }
@@ -174,6 +187,18 @@ impl<C: Backend> Source for Database<C> {
 
     fn schedules(&self) -> Data<Vec<ScheduleRecord>> {
         schedule::list(&mut self.pool.get()?, &self.schema).map_err(DataError::Schedule)
+    }
+
+    fn batches(&self, before: Option<i64>, limit: u32) -> Data<Vec<BatchSummary>> {
+        Ok(batch::list(&mut self.pool.get()?, &self.schema, before, limit)?)
+    }
+
+    fn waits(&self, id: i64) -> Data<Waits> {
+        Ok(inspect::waits(&mut self.pool.get()?, &self.schema, id, NODES)?)
+    }
+
+    fn failures(&self) -> Data<Vec<FailureRecord>> {
+        Ok(inspect::failures(&mut self.pool.get()?, &self.schema, FAILURES)?)
     }
 
     fn batch(&self, id: i64) -> Data<Option<BatchRecord>> {

@@ -19,6 +19,7 @@ pub(crate) mod overview;
 pub(crate) mod queues;
 pub(crate) mod schedules;
 pub(crate) mod workers;
+pub(crate) mod workflow;
 
 /// For whom a page is made, and where it lies.
 #[derive(Debug, Clone, Copy)]

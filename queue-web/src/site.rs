@@ -132,6 +132,7 @@ impl Site {
                 Ok(markup) => markup,
                 Err(path) => return Ok(Answer::To(look.to(&path), None)),
             },
+            Route::Workflow(id) => page::workflow::page(&look, source, *id)?.ok_or(Refused::Missing)?,
             Route::Batch(id) => page::batch::page(&look, source, *id)?.ok_or(Refused::Missing)?,
             Route::Style => return Ok(Answer::File("text/css; charset=utf-8", include_str!("style.css"))),
             Route::Do(_) | Route::LogIn | Route::LogOut => return Err(Refused::Lost(Lost::Method("POST"))),

@@ -24,6 +24,17 @@ pub(crate) const EXPIRED: &str = "expired";
 pub(crate) const PREFETCHED: &str = "claimed ahead";
 pub(crate) const NO_WORKERS: &str = "No worker has been seen within the last hour.";
 
+pub(crate) const WORKFLOW: &str = "Workflow";
+pub(crate) const WAITS_FOR: &str = "Waits for";
+pub(crate) const MORE_JOBS: &str = "There are more jobs than are shown: those that are nearest.";
+pub(crate) const PURGED: &str = "purged";
+pub(crate) const NO_BATCHES: &str = "There are no batches.";
+pub(crate) const NAME_OF_BATCH: &str = "Name";
+pub(crate) const OPEN_JOBS: &str = "Open jobs";
+pub(crate) const FAILURES: &str = "Failed of late";
+pub(crate) const WHEN: &str = "When";
+pub(crate) const NO_FAILURES: &str = "Nothing has failed.";
+
 pub(crate) const LAST_HOUR: &str = "in the last hour";
 pub(crate) const THROUGHPUT: &str = "Jobs that ended, per minute";
 pub(crate) const LATENCY: &str = "From run time to completion";

@@ -132,6 +132,7 @@ fn facts(look: &Look<'_>, life: &Life) -> Markup {
         dl.facts {
             dt { (texts::QUEUE) } dd { (job.queue) }
             dt { (texts::ATTEMPT) } dd { (job.attempt) "/" (job.max_attempts) }
+            dt { (texts::WORKFLOW) } dd { a href=(look.to(&format!("/workflows/{}", job.id))) { (texts::WAITS_FOR) } }
             dt { (texts::PRIORITY) } dd { (job.priority) }
             dt { (texts::RUNS) } dd { (time::show(look.now, job.run_at)) }
             dt { (texts::GENERATION) } dd { (job.generation) }

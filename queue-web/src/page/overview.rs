@@ -2,14 +2,14 @@
 
 use std::time::SystemTime;
 
-use leasehold::inspect::{Count, Latency, QueueRecord, Rate};
+use leasehold::inspect::{Count, FailureRecord, Latency, QueueRecord, Rate};
 use maud::{Markup, html};
 
 use crate::data::{Data, Source};
 use crate::page::queues::{bounded, pauses};
-use crate::page::{Look, frame};
+use crate::page::{Look, frame, table};
 use crate::plot::{Plot, Series, count, millis};
-use crate::texts;
+use crate::{texts, time};
 
 pub(crate) fn page(look: &Look<'_>, source: &dyn Source) -> Data<Markup> {
     let queues = source.queues()?;
@@ -18,6 +18,7 @@ pub(crate) fn page(look: &Look<'_>, source: &dyn Source) -> Data<Markup> {
         section aria-label=(texts::STATES) { ul.tiles { (waiting(look, &queues.queues)) (ended(look, &rates)) } }
         (plots(&rates))
         section { h2 { (texts::DEPTH) } (depths(look, &queues.queues)) }
+        section { h2 { (texts::FAILURES) } (failures(look, &source.failures()?)) }
         (pauses(look, &queues.pauses))
     };
     Ok(frame(look, texts::OVERVIEW, &content))
@@ -99,6 +100,27 @@ fn plots(rates: &[Rate]) -> Markup {
             (Plot { title: texts::LATENCY, times: &times, series: &latency, say: millis }.lines())
         }
     }
+}
+
+fn failures(look: &Look<'_>, failures: &[FailureRecord]) -> Markup {
+    let rows = html! {
+        @for failure in failures {
+            tr {
+                th scope="row" { a href=(look.to(&format!("/jobs/{}", failure.job))) { (failure.job) } }
+                td { (failure.kind) }
+                td { (failure.queue) }
+                td { (time::show(look.now, failure.error.at)) }
+                td.text { (failure.error.cause) ": " (first_line(&failure.error.error)) }
+            }
+        }
+    };
+    let heads = [texts::JOB, texts::KIND, texts::QUEUE, texts::WHEN, texts::ERROR_TEXT];
+    html! { @if failures.is_empty() { p { (texts::NO_FAILURES) } } @else { (table(texts::FAILURES, &heads, &rows)) } }
+}
+
+/// Enough to know it by; the job's page has all of it.
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().chars().take(200).collect()
 }
 
 /// How much waits in each queue, side by side.

@@ -2,7 +2,7 @@
 
 use http::header::COOKIE;
 use leasehold::schedule::{self, Schedule};
-use leasehold::{Batch, EnqueueOptions, Schema};
+use leasehold::{Batch, EnqueueOptions, Schema, Workflow};
 use leasehold_web::Site;
 
 use crate::support::*;
@@ -69,6 +69,10 @@ conformance!(
         shown.shows("<strong>3</strong> <span>ready</span>");
         shown.shows("not finished");
         shown.shows(&format!("/jobs?batch={id}&amp;state=ready"));
+        let all = page(&site, "/batches");
+        all.shows(&format!("href=\"/batches/{id}\""));
+        all.is_tame();
+        page(&site, &format!("/batches?before={id}")).shows("There are no batches.");
         assert_eq!(get(&site, "/batches/999").status, 404);
         assert_eq!(
             get(&site, &format!("/batches?id={id}")).location(),
@@ -76,5 +80,29 @@ conformance!(
         );
         let listed = page(&site, &format!("/jobs?batch={id}"));
         assert_eq!(listed.text.matches("<th scope=\"row\">").count(), 3);
+    }
+);
+
+conformance!(
+    fn a_workflow_is_drawn_with_what_waits_for_what(db: &mut Db) {
+        let mut conn = prepare(db);
+        let workflow = Workflow::new();
+        let first = workflow.add(&Note { n: 1 }).named(SCRIPT);
+        let parts = [2, 3].map(|n| workflow.add(&Note { n }).after(first));
+        let last = workflow.add(&Note { n: 4 }).after_all(parts).run_anyway();
+        let ids = workflow.enqueue(&mut conn).unwrap();
+        db.sql(&format!("UPDATE leasehold.jobs SET kind = '{SCRIPT}'"));
+        let site = reader(db);
+        let shown = page(&site, &format!("/workflows/{}", ids.id_of(last)));
+        shown.is_tame();
+        assert_eq!(shown.text.matches("class=\"node ").count(), 4);
+        assert_eq!(shown.text.matches("<path").count(), 4);
+        assert_eq!(shown.text.matches("class=\"anyway\"").count(), 2);
+        shown.shows(&format!(
+            "<title>{} → {}</title>",
+            ids.id_of(first),
+            ids.id_of(parts[0])
+        ));
+        assert_eq!(get(&site, "/workflows/999999").status, 404);
     }
 );
