@@ -74,6 +74,8 @@ pub(crate) struct Fixture<C: Backend> {
     pub(crate) waiting: i64,
     /// The batch.
     pub(crate) batch: i64,
+    /// One job of the workflow.
+    pub(crate) flow: i64,
     running: Option<Running<C, App>>,
     _go: Sender<()>,
 }
@@ -91,7 +93,7 @@ impl<C: Backend> Fixture<C> {
         let failed = failed.enqueue(&mut conn).unwrap().id();
         past(db, &mut conn, &app);
         let batch = batch(&mut conn);
-        flow(&mut conn);
+        let flow = flow(&mut conn);
         Worker::<C, _>::new(db.url(), app.clone())
             .register::<SendEmail>()
             .run_until_empty()
@@ -139,6 +141,7 @@ impl<C: Backend> Fixture<C> {
             failed,
             waiting,
             batch,
+            flow,
             running: Some(running),
             _go: go,
         }
@@ -202,7 +205,7 @@ fn batch<C: Backend>(conn: &mut C) -> i64 {
         .id
 }
 
-fn flow<C: Backend>(conn: &mut C) {
+fn flow<C: Backend>(conn: &mut C) -> i64 {
     let workflow = Workflow::new();
     let report = |part: &str| BuildReport { part: part.to_owned() };
     let first = workflow.add(&SendEmail {
@@ -216,5 +219,5 @@ fn flow<C: Backend>(conn: &mut C) {
         })
         .after(sum);
     workflow.add(&report("cleanup")).after(sum).run_anyway();
-    workflow.enqueue(conn).unwrap();
+    workflow.enqueue(conn).unwrap().id_of(sum)
 }

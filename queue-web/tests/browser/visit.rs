@@ -38,7 +38,9 @@ pub(crate) fn paths<C: Backend>(fixture: &Fixture<C>) -> Vec<String> {
         "/jobs".to_owned(),
         format!("/jobs/{}", fixture.failed),
         "/schedules".to_owned(),
+        "/batches".to_owned(),
         format!("/batches/{}", fixture.batch),
+        format!("/workflows/{}", fixture.flow),
         "/workers".to_owned(),
     ]
 }
