@@ -68,6 +68,8 @@ pub(crate) struct Queues {
 #[derive(Debug)]
 pub(crate) struct Life {
     pub(crate) job: JobRecord,
+    /// The lease that somebody holds now.
+    pub(crate) lease: Option<RunningRecord>,
     pub(crate) errors: Vec<ErrorRecord>,
     pub(crate) steps: Vec<StepRecord>,
     pub(crate) progress: Option<ProgressRecord>,
@@ -174,6 +176,9 @@ impl<C: Backend> Source for Database<C> {
             return Ok(None);
         };
         Ok(Some(Life {
+            lease: inspect::running(conn, schema, &Held::new(), id.saturating_sub(1), 1)?
+                .pop()
+                .filter(|held| held.id == id),
             errors: inspect::errors(conn, schema, id)?,
             steps: inspect::steps(conn, schema, id)?,
             progress: inspect::progress(conn, schema, id)?,

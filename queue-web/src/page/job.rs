@@ -6,6 +6,7 @@ use leasehold::inspect::{JobRecord, State};
 use maud::{Markup, html};
 
 use crate::data::{Data, Life, Source};
+use crate::page::workers::left;
 use crate::page::{Look, badge, frame, state_of, table};
 use crate::{texts, time};
 
@@ -135,6 +136,11 @@ fn facts(look: &Look<'_>, life: &Life) -> Markup {
             dt { (texts::WORKFLOW) } dd { a href=(look.to(&format!("/workflows/{}", job.id))) { (texts::WAITS_FOR) } }
             dt { (texts::PRIORITY) } dd { (job.priority) }
             dt { (texts::RUNS) } dd { (time::show(look.now, job.run_at)) }
+            @if let Some(lease) = &life.lease {
+                dt { (texts::WORKER) }
+                dd { a href={ (look.to("/workers")) "#" (lease.worker) } { code { (lease.worker) } } }
+                dt { (texts::LEASE_LEFT) } dd { (left(lease)) }
+            }
             dt { (texts::GENERATION) } dd { (job.generation) }
             dt { (texts::VERSION) } dd { (job.version) }
             dt { (texts::IDEMPOTENCY_KEY) } dd { code { (job.idempotency_key) } }

@@ -86,7 +86,7 @@ fn leases(look: &Look<'_>, jobs: &[&RunningRecord]) -> Markup {
     table(texts::LEASES, &heads, &rows)
 }
 
-fn left(job: &RunningRecord) -> Markup {
+pub(super) fn left(job: &RunningRecord) -> Markup {
     let lease = job.lease.as_millis();
     html! {
         @match job.left {

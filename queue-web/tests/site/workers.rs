@@ -27,9 +27,11 @@ conformance!(
         shown.shows("&lt;script&gt;alert(1)&lt;/script&gt;");
         shown.shows("<meter");
         shown.is_tame();
+        page(&site, &format!("/jobs/{id}")).shows("Lease left");
         begun.go();
         remote.ended();
         running.shutdown(SOON);
+        page(&site, &format!("/jobs/{id}")).hides("Lease left");
         page(&site, "/workers").hides(&format!("/jobs/{id}"));
     }
 );
