@@ -157,7 +157,7 @@ CREATE TABLE leasehold.workers (
     pid          integer NOT NULL,
     threads      integer NOT NULL,
     queues       json NOT NULL,
-    -- The kinds that it has handlers for, each with the highest version of a payload: [["mail", 2], …].
+    -- The kinds that it has handlers for, each with the highest version of a payload: [["mail", 2]].
     kinds        json NOT NULL,
     started_at   timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
     heartbeat_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()

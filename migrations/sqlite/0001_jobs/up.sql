@@ -118,7 +118,7 @@ CREATE TABLE leasehold_workers (
     pid          INTEGER NOT NULL,
     threads      INTEGER NOT NULL,
     queues       TEXT NOT NULL,
-    -- The kinds that it has handlers for, each with the highest version of a payload: [["mail", 2], …].
+    -- The kinds that it has handlers for, each with the highest version of a payload: [["mail", 2]].
     kinds        TEXT NOT NULL,
     started_at   INTEGER NOT NULL,
     heartbeat_at INTEGER NOT NULL
