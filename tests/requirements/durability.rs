@@ -140,7 +140,9 @@ mod postgres {
             // Completed, where the WAL writer happened to flush the claim.
             ended.err()
         });
-        assert_eq!(ended, Some(Refusal::DurabilityLoss { generation: 1 }));
+        // A heartbeat may have met the row before the other claimed it.
+        let told = matches!(ended, Some(Refusal::DurabilityLoss { generation: 0 | 1 }));
+        assert!(told, "{ended:?}");
         assert_eq!(
             session(&cluster.lock().unwrap()).text(ROW).as_deref(),
             Some("running/1")
