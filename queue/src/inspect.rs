@@ -314,7 +314,7 @@ pub fn counts(conn: &mut impl AsBackend, schema: &Schema) -> QueryResult<Vec<Que
 /// The jobs that match and have an id above `after`, in the order of their ids, `limit` at the most: for the next page give
 /// the last id. The first page begins after 0.
 ///
-/// It reads from id to id until it has found so many, so it takes longer the fewer match; [`search`] ends in any case.
+/// It reads from id to id until it has found so many, so it takes longer the fewer match; [`search()`] ends in any case.
 ///
 /// # Errors
 ///

@@ -67,7 +67,7 @@ impl BatchSummary {
 ///
 /// It takes milliseconds however many jobs they have. Of each state of an unfinished batch 10,000 jobs are counted, fewer when
 /// more than ten batches are asked for, and never fewer than 100; where there are more, the count says so. A finished batch has
-/// its exact numbers. [`record`](super::record) counts every job of one batch.
+/// its exact numbers. [`record`](super::record()) counts every job of one batch.
 ///
 /// # Errors
 ///
