@@ -150,16 +150,27 @@ impl Page {
         }
     }
 
+    /// Does something with an element. One that goes with its page in between was not touched, and is looked for on the next.
+    async fn with<T>(&self, selector: &str, act: impl AsyncFn(Element) -> Result<T, CmdError>) -> Result<T, CmdError> {
+        let since = Instant::now();
+        loop {
+            match act(self.find(Locator::Css(selector)).await?).await {
+                Err(error) if error.is_stale_element_reference() && since.elapsed() < SOON => {}
+                answered => return answered,
+            }
+        }
+    }
+
     pub(crate) async fn click(&self, selector: &str) -> Result<(), CmdError> {
-        self.find(Locator::Css(selector)).await?.click().await
+        self.with(selector, async |element| element.click().await).await
     }
 
     pub(crate) async fn write(&self, selector: &str, text: &str) -> Result<(), CmdError> {
-        self.find(Locator::Css(selector)).await?.send_keys(text).await
+        self.with(selector, async |element| element.send_keys(text).await).await
     }
 
     pub(crate) async fn text(&self, selector: &str) -> Result<String, CmdError> {
-        self.find(Locator::Css(selector)).await?.text().await
+        self.with(selector, async |element| element.text().await).await
     }
 
     /// Waits until the page says something.
