@@ -5,6 +5,9 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use jiff::SignedDuration;
 
+mod by;
+pub(crate) use by::By;
+
 mod change;
 pub(crate) use change::{Cancel, Discard, Edit, Enqueue, Pause, Paused, Purge, Requeue};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{Chosen, FinishedState, Sure, duration};
+use super::{By, Chosen, FinishedState, Sure, duration};
 
 #[derive(Debug, Args)]
 pub(crate) struct Enqueue {
@@ -43,9 +43,11 @@ pub(crate) struct Enqueue {
 pub(crate) struct Discard {
     #[command(flatten)]
     pub(crate) chosen: Chosen,
-    /// Why; kept with the job
+    /// Why; kept with a job that ends by it
     #[arg(long, default_value = "discarded by hand")]
     pub(crate) reason: String,
+    #[command(flatten)]
+    pub(crate) by: By,
     #[command(flatten)]
     pub(crate) sure: Sure,
 }
@@ -65,9 +67,11 @@ pub(crate) struct Cancel {
     /// Ends running jobs at once: the commit of their handlers is refused. Without it they are asked to stop
     #[arg(long)]
     pub(crate) hard: bool,
-    /// Why; kept with the job
+    /// Why; kept with a job that ends by it
     #[arg(long, default_value = "cancelled by hand")]
     pub(crate) reason: String,
+    #[command(flatten)]
+    pub(crate) by: By,
     #[command(flatten)]
     pub(crate) sure: Sure,
 }
@@ -109,9 +113,8 @@ pub(crate) struct Paused {
 pub(crate) struct Pause {
     #[command(flatten)]
     pub(crate) paused: Paused,
-    /// Who pauses; `user@host` if it is not given
-    #[arg(long, value_name = "NAME")]
-    pub(crate) by: Option<String>,
+    #[command(flatten)]
+    pub(crate) by: By,
     /// Why
     #[arg(long, default_value = "")]
     pub(crate) reason: String,
