@@ -46,6 +46,9 @@ pub use add::{add, add_all};
 mod cancel;
 pub use cancel::cancel;
 
+mod list;
+pub use list::{BatchSummary, list};
+
 mod record;
 pub(crate) use record::of_callback;
 pub use record::{BatchCounts, BatchRecord, record, wait_for};

@@ -215,6 +215,13 @@ fn waiting<C: Backend>(conn: &mut C, schema: &Schema, thresholds: &Thresholds) -
     let mut findings: Vec<Finding> = leases(conn, schema, thresholds)?.into_iter().collect();
     let queues = conn.unserved_queues(schema)?;
     findings.extend(queues.into_iter().map(|queue| Finding::QueueUnserved { queue }));
+    for row in conn.unserved_kinds(schema)? {
+        findings.push(Finding::KindUnserved {
+            queue: row.queue,
+            kind: row.kind,
+            version: row.version,
+        });
+    }
     for late in conn.late_schedules(schema, millis(thresholds.schedule))? {
         let by = Duration::from_millis(late.late_ms.unsigned_abs());
         findings.push(Finding::ScheduleLate { name: late.name, by });

@@ -1,5 +1,9 @@
 //! Looking at jobs, for people and tests. Nothing here writes or takes a lock; see [`manage`](crate::manage) for that.
 //!
+//! What a page or a terminal shows all the time reads a bounded number of rows, however many there are, and no payload:
+//! [`queues()`], [`workers()`], [`running()`], [`rates()`], [`failures()`], [`life()`], [`waits()`], [`search()`] and
+//! [`batch::list`](crate::batch::list). [`counts`] and [`list`] read as many rows as it takes.
+//!
 //! ```
 //! # include!("doctest_setup.rs");
 //! use leasehold::inspect::{self, Filter, State};
@@ -24,6 +28,12 @@
 mod count;
 pub use count::Count;
 
+mod filter;
+pub use filter::Filter;
+
+mod life;
+pub use life::{FailureRecord, Happening, Life, Moment, failures, life};
+
 mod queues;
 pub use queues::{QueueRecord, queues};
 
@@ -40,12 +50,21 @@ pub use served::{ServedKind, served};
 mod running;
 pub use running::{Held, RunningRecord, running};
 
+mod search;
+pub use search::{Page, Place, PlaceError, by_idempotency_key, by_unique_key, search};
+
 mod steps;
 pub use steps::{StepRecord, steps};
+
+mod summary;
+pub use summary::JobSummary;
 
 mod wait;
 pub(crate) use wait::{Look, wait_until};
 pub use wait::{WaitError, wait_for};
+
+mod waits;
+pub use waits::{WaitRecord, Waits, waits};
 
 mod workers;
 pub use workers::{WorkerRecord, workers};
@@ -55,10 +74,9 @@ use std::time::{Duration, SystemTime};
 
 use diesel::result::QueryResult;
 
-use crate::backend::{AsBackend, CountRow, ErrorRow, InspectStatements, JobRow, ManageStatements, Matching};
+use crate::backend::{AsBackend, CountRow, ErrorRow, InspectStatements, JobRow, ManageStatements};
 use crate::job::Hidden;
 use crate::schema::Schema;
-use crate::settle::millis;
 
 /// The state of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -293,83 +311,10 @@ pub fn counts(conn: &mut impl AsBackend, schema: &Schema) -> QueryResult<Vec<Que
     Ok(conn.as_backend().counts(schema)?.into_iter().map(Into::into).collect())
 }
 
-/// Which jobs are meant. Every condition that is set must hold.
-///
-/// ```
-/// use std::time::Duration;
-/// use leasehold::inspect::{Filter, State};
-///
-/// let failed_mails = Filter::new().state(State::Discarded).queue("mail").error("connection refused");
-/// let old = failed_mails.older_than(Duration::from_secs(3600));
-/// # let _ = old;
-/// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Filter {
-    state: Option<State>,
-    matching: Matching,
-}
-
-impl Filter {
-    /// All jobs.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// In this state.
-    #[must_use]
-    pub fn state(mut self, state: State) -> Self {
-        self.state = Some(state);
-        self.matching.state = Some(state.as_str());
-        self
-    }
-
-    /// Of this kind.
-    #[must_use]
-    pub fn kind(mut self, kind: impl Into<String>) -> Self {
-        self.matching.kind = Some(kind.into());
-        self
-    }
-
-    /// Of this queue.
-    #[must_use]
-    pub fn queue(mut self, queue: impl Into<String>) -> Self {
-        self.matching.queue = Some(queue.into());
-        self
-    }
-
-    /// Of this batch.
-    #[must_use]
-    pub fn batch(mut self, id: i64) -> Self {
-        self.matching.batch_id = Some(id);
-        self
-    }
-
-    /// Ended at least so long ago; enqueued at least so long ago if they have not ended.
-    #[must_use]
-    pub fn older_than(mut self, age: Duration) -> Self {
-        self.matching.older_than_ms = Some(millis(age));
-        self
-    }
-
-    /// With this text in the reason of their end or in the error of an attempt, letter for letter.
-    #[must_use]
-    pub fn error(mut self, text: impl Into<String>) -> Self {
-        self.matching.error = Some(text.into());
-        self
-    }
-
-    pub(crate) fn chosen_state(&self) -> Option<State> {
-        self.state
-    }
-
-    pub(crate) fn matching(self) -> Matching {
-        self.matching
-    }
-}
-
 /// The jobs that match and have an id above `after`, in the order of their ids, `limit` at the most: for the next page give
 /// the last id. The first page begins after 0.
+///
+/// It reads from id to id until it has found so many, so it takes longer the fewer match; [`search`] ends in any case.
 ///
 /// # Errors
 ///
@@ -383,6 +328,6 @@ pub fn list(
 ) -> QueryResult<Vec<JobRecord>> {
     let jobs = conn
         .as_backend()
-        .jobs(schema, &filter.matching, after, i64::from(limit))?;
+        .jobs(schema, filter.conditions(), after, i64::from(limit))?;
     Ok(jobs.into_iter().map(Into::into).collect())
 }

@@ -2,6 +2,7 @@
 
 use leasehold::Job;
 use leasehold::inspect;
+#[cfg(feature = "postgres")]
 use leasehold::inspect::State;
 use leasehold::manage::{self, Cancel};
 

@@ -117,6 +117,43 @@ conformance!(
 );
 
 conformance!(
+    fn kinds_and_versions_without_a_handler_are_named(db: &mut Db) {
+        let mut conn = migrated(db);
+        for queue in ["a", "a", "b", "c"] {
+            let options = EnqueueOptions::new().queue(queue);
+            note("waits").enqueue_with(&mut conn, &options).unwrap();
+        }
+        db.sql(
+            "UPDATE leasehold.jobs SET kind = 'nota' WHERE id = 2; UPDATE leasehold.jobs SET version = 3 WHERE id = 3",
+        );
+        let mut worker = WorkerRow {
+            id: uuid::Uuid::new_v4(),
+            host: "here".to_owned(),
+            pid: 1,
+            threads: 1,
+            queues: vec!["a".to_owned(), "b".to_owned()],
+            kinds: vec![("mail".to_owned(), 1), ("note".to_owned(), 2)],
+        };
+        conn.show_worker(&default_schema(), &worker).unwrap();
+        // A handler in another queue is none here.
+        worker.id = uuid::Uuid::new_v4();
+        worker.queues = vec!["c".to_owned()];
+        worker.kinds = vec![("nota".to_owned(), 9), ("note".to_owned(), 3)];
+        conn.show_worker(&default_schema(), &worker).unwrap();
+        let unserved = |queue: &str, kind: &str, version| Finding::KindUnserved {
+            queue: queue.to_owned(),
+            kind: kind.to_owned(),
+            version,
+        };
+        assert_eq!(found(&mut conn), [unserved("a", "nota", 1), unserved("b", "note", 3)]);
+        worker.id = uuid::Uuid::new_v4();
+        worker.queues = vec!["a".to_owned(), "b".to_owned()];
+        conn.show_worker(&default_schema(), &worker).unwrap();
+        assert_eq!(found(&mut conn), []);
+    }
+);
+
+conformance!(
     fn a_schedule_that_should_have_fired_is_named(db: &mut Db) {
         let mut conn = migrated(db);
         put(&mut conn, &yearly("in time"));

@@ -1,8 +1,10 @@
 //! What each role may do, and what the database refuses it.
 
+use std::time::Duration;
+
 use diesel::PgConnection;
 use diesel::connection::{Connection, SimpleConnection};
-use leasehold::inspect::{self, Filter, State};
+use leasehold::inspect::{self, Filter, Held, State};
 use leasehold::manage::{self, Cancel};
 use leasehold::migrate::{Migrations, RoleNames};
 use leasehold::outbox::{self, Event};
@@ -205,6 +207,7 @@ fn a_reader_counts_and_checks_but_writes_nothing_and_sees_no_payload() {
     assert!(outbox::counts(&mut conn, &schema).unwrap().is_empty());
     assert!(manage::pauses(&mut conn, &schema).unwrap().is_empty());
     check::check(&mut conn, &schema).unwrap();
+    glance(&mut conn, &schema, id);
     let refused = inspect::job(&mut conn, &schema, id).unwrap_err().to_string();
     assert!(refused.contains("permission denied"), "{refused}");
     assert_refused(
@@ -225,6 +228,29 @@ fn a_reader_counts_and_checks_but_writes_nothing_and_sees_no_payload() {
             "SELECT nextval('leasehold.jobs_id_seq')",
         ],
     );
+}
+
+/// What shows no payload asks for no right to one.
+fn glance(conn: &mut PgConnection, schema: &Schema, id: i64) {
+    assert_eq!(inspect::queues(conn, schema).unwrap()[0].running.rows, 1);
+    assert!(inspect::workers(conn, schema).unwrap().is_empty());
+    assert_eq!(inspect::running(conn, schema, &Held::new(), 0, 10).unwrap()[0].id, id);
+    assert_eq!(
+        inspect::rates(conn, schema, Duration::from_secs(60), 5).unwrap().len(),
+        5
+    );
+    assert!(inspect::failures(conn, schema, 10).unwrap().is_empty());
+    assert!(inspect::life(conn, schema, id).unwrap().unwrap().lease.is_some());
+    assert_eq!(inspect::waits(conn, schema, id, 10).unwrap().jobs.len(), 1);
+    assert!(batch::list(conn, schema, None, 10).unwrap().is_empty());
+    for filter in [
+        Filter::new().error("x"),
+        Filter::new().state(State::Running),
+        Filter::new().state(State::Discarded),
+    ] {
+        inspect::search(conn, schema, &filter, None, 10).unwrap();
+    }
+    assert_eq!(inspect::by_idempotency_key(conn, schema, "x").unwrap(), None);
 }
 
 #[test]

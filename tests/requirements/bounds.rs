@@ -10,6 +10,8 @@ use leasehold_tests::{TestDb, conformance};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::bounded::Bounded;
+
 #[derive(Serialize, Deserialize, leasehold::Job)]
 #[job(kind = "pair", concurrency(by = "tenant", max = 2))]
 struct Pair {
@@ -23,7 +25,7 @@ struct Line {
 }
 
 /// Fills the tables with SQL.
-fn fill<Db: TestDb>(db: &mut Db) {
+pub(crate) fn fill<Db: TestDb>(db: &mut Db) {
     let (now, later, yes, no) = match Db::BACKEND {
         "postgres" => ("now()", "now() + INTERVAL '1 day'", "true", "false"),
         _ => ("1", "253402300799000", "1", "0"),
@@ -58,116 +60,6 @@ fn fill<Db: TestDb>(db: &mut Db) {
              FROM n",
             many(count)
         ));
-    }
-}
-
-/// A connection that can tell what its statements read.
-trait Bounded: Backend {
-    /// Runs `work`, undoes it, and fails if it read more than so many rows or pages.
-    fn assert_bounded(&mut self, what: &str, rows: i64, pages: i64, work: impl Fn(&mut Self));
-}
-
-#[cfg(feature = "postgres")]
-impl Bounded for diesel::PgConnection {
-    fn assert_bounded(&mut self, what: &str, rows: i64, pages: i64, work: impl Fn(&mut Self)) {
-        use diesel::prelude::*;
-        use diesel::sql_types::BigInt;
-
-        #[derive(QueryableByName)]
-        struct Read {
-            #[diesel(sql_type = BigInt)]
-            rows: i64,
-            #[diesel(sql_type = BigInt)]
-            pages: i64,
-        }
-        // Of this session since its last report, in all tables and indexes of the queue.
-        let counters = "SELECT sum(pg_stat_get_xact_tuples_returned(oid))::bigint AS rows,
-                sum(pg_stat_get_xact_blocks_fetched(oid))::bigint AS pages
-            FROM pg_class WHERE relnamespace = 'leasehold'::regnamespace";
-        let (before, after) = self.test_transaction::<_, diesel::result::Error, _>(|conn| {
-            let before: Read = diesel::sql_query(counters).get_result(conn)?;
-            work(conn);
-            Ok((before, diesel::sql_query(counters).get_result::<Read>(conn)?))
-        });
-        let read = Read {
-            rows: after.rows - before.rows,
-            pages: after.pages - before.pages,
-        };
-        assert!(
-            read.rows <= rows && read.pages <= pages,
-            "{what}: {} rows, {} pages",
-            read.rows,
-            read.pages
-        );
-    }
-}
-
-#[cfg(feature = "sqlite")]
-impl Bounded for diesel::SqliteConnection {
-    fn assert_bounded(&mut self, what: &str, _: i64, _: i64, work: impl Fn(&mut Self)) {
-        use std::sync::{Arc, Mutex};
-        use std::time::{Duration, Instant};
-
-        use diesel::connection::{Instrumentation, InstrumentationEvent};
-        use diesel::prelude::*;
-
-        #[derive(QueryableByName)]
-        struct Line {
-            #[diesel(sql_type = diesel::sql_types::Text)]
-            detail: String,
-        }
-        #[derive(Clone, Default)]
-        struct Texts(Arc<Mutex<Vec<String>>>);
-        impl Instrumentation for Texts {
-            fn on_connection_event(&mut self, event: InstrumentationEvent<'_>) {
-                if let InstrumentationEvent::StartQuery { query, .. } = event {
-                    let text = query.to_string();
-                    let text = text.split(" -- binds").next().unwrap_or_default().trim().to_owned();
-                    self.0.lock().unwrap().push(text);
-                }
-            }
-        }
-        let texts = Texts::default();
-        self.set_instrumentation(texts.clone());
-        let quickest = (0..5)
-            .map(|_| {
-                self.test_transaction::<_, diesel::result::Error, _>(|conn| {
-                    let begun = Instant::now();
-                    work(conn);
-                    Ok(begun.elapsed())
-                })
-            })
-            .min()
-            .unwrap();
-        self.set_instrumentation(Texts::default());
-        // Ten times what it takes on a slow machine; a walk through 100,000 rows takes longer on a fast one.
-        assert!(quickest < Duration::from_millis(60), "{what}: {quickest:?}");
-        let texts = texts.0.lock().unwrap().clone();
-        let mut looked = 0;
-        for text in texts.iter().filter(|text| text.contains("leasehold_")) {
-            looked += 1;
-            let plan: Vec<Line> = diesel::sql_query(format!("EXPLAIN QUERY PLAN {text}"))
-                .load(self)
-                .unwrap();
-            for Line { detail } in &plan {
-                let of_jobs = [
-                    "leasehold_jobs",
-                    "leasehold_finished_jobs",
-                    "leasehold_outbox_events",
-                    "j",
-                    "job",
-                    "a",
-                ]
-                .iter()
-                .any(|name| *detail == format!("SCAN {name}") || detail.starts_with(&format!("SCAN {name} ")));
-                // Held rows are few.
-                assert!(
-                    !of_jobs || detail.contains("leasehold_jobs_held"),
-                    "{what}: {detail}\n{text}"
-                );
-            }
-        }
-        assert!(looked > 0, "{what}: {texts:?}");
     }
 }
 

@@ -17,6 +17,7 @@ mod session;
 mod sources;
 mod story;
 
+mod bounded;
 mod bounds;
 mod chosen;
 #[cfg(feature = "postgres")]
@@ -27,6 +28,7 @@ mod deadlines;
 mod durability;
 mod features;
 mod fences;
+mod glances;
 mod harness;
 mod isolation;
 mod log_form;

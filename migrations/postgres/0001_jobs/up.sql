@@ -131,6 +131,8 @@ CREATE TABLE leasehold.job_errors (
 ) WITH (
     autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 10000
 );
+-- For people, who ask what failed of late. It costs an attempt that fails one more entry, at the end of the index.
+CREATE INDEX job_errors_at ON leasehold.job_errors (at);
 
 -- Keys that at most one job may have: unique keys while the job is in one of the key's states and the key has not expired,
 -- idempotency keys until they expire. A table of their own, because no index can span jobs and finished_jobs.

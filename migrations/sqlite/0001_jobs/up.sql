@@ -96,6 +96,8 @@ CREATE TABLE leasehold_job_errors (
     error      TEXT NOT NULL,
     PRIMARY KEY (job_id, generation)
 ) STRICT, WITHOUT ROWID;
+-- For people, who ask what failed of late.
+CREATE INDEX leasehold_job_errors_at ON leasehold_job_errors (at);
 
 -- Keys that at most one job may have: unique keys while the job is in one of the key's states and the key has not expired,
 -- idempotency keys until they expire.

@@ -62,6 +62,8 @@ pub trait Backend:
     + InspectStatements
     + FigureStatements
     + HeldStatements
+    + LifeStatements
+    + SearchStatements
     + CheckStatements
     + CatalogueStatements
     + ManageStatements

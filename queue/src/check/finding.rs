@@ -172,6 +172,15 @@ pub enum Finding {
         /// The queue.
         queue: String,
     },
+    /// Jobs of a kind are ready in a queue that is served, and no live worker has a handler for them.
+    KindUnserved {
+        /// The queue.
+        queue: String,
+        /// The kind.
+        kind: String,
+        /// The version of their payloads.
+        version: i32,
+    },
     /// A schedule is due, and no worker has fired it.
     ScheduleLate {
         /// Its name.

@@ -34,6 +34,7 @@ impl Finding {
             Self::Clock { .. } => "clock",
             Self::LeasesExpired { .. } => "leases_expired",
             Self::QueueUnserved { .. } => "queue_unserved",
+            Self::KindUnserved { .. } => "kind_unserved",
             Self::ScheduleLate { .. } => "schedule_late",
             Self::JournalMode { .. } => "journal_mode",
             Self::WalFile { .. } => "wal_file",
@@ -121,6 +122,9 @@ impl Finding {
             }
             Self::QueueUnserved { .. } => {
                 "Start a worker that serves the queue, or move the jobs by enqueuing them to another one."
+            }
+            Self::KindUnserved { .. } => {
+                "Register the kind on a worker of the queue, in the version that is enqueued; or cancel the jobs if the kind is mistyped."
             }
             Self::ScheduleLate { .. } => {
                 "Start a worker, for each worker fires all schedules; if one runs, its log says why not."

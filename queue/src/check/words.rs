@@ -131,6 +131,12 @@ impl fmt::Display for Finding {
             Self::QueueUnserved { queue } => {
                 write!(f, "jobs are ready in the queue {queue:?}, which no live worker serves")
             }
+            Self::KindUnserved { queue, kind, version } => {
+                write!(
+                    f,
+                    "jobs of the kind {kind:?}, version {version}, are ready in the queue {queue:?}, and no live worker there has a handler for them"
+                )
+            }
             Self::ScheduleLate { name, by } => write!(f, "the schedule {name:?} was due {} s ago", by.as_secs()),
             Self::JournalMode { mode } => {
                 write!(f, "journal_mode is {mode}: readers and the writer wait for each other")

@@ -72,8 +72,8 @@ impl Latency {
 
 /// The finished jobs of the last `buckets` stretches of time, each as long as `bucket`, the oldest first.
 ///
-/// There are 1,000 of them at the most, of a millisecond at the least. The last one is the stretch that has begun and not ended;
-/// all begin at multiples of their length since 1970.
+/// There are 1,000 buckets at the most, of a millisecond at the least. The last one has begun and not ended; all begin at
+/// multiples of their length since 1970.
 ///
 /// It takes milliseconds however many jobs there are. Of each state 100,000 jobs are counted in all, evenly over the buckets, and
 /// never more than 10,000 in one: of 60 buckets 1,666 in each. Where more ended, the count says so and ends there. So ask for

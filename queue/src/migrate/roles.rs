@@ -136,8 +136,8 @@ impl RoleNames {
         Ok(self)
     }
 
-    /// Lets the reader see payloads and results, too. `inspect::job` and `inspect::list` read payloads; the counts, the errors
-    /// and `check` do without.
+    /// Lets the reader see payloads and results, too. `inspect::job` and `inspect::list` read payloads, `inspect::result` and
+    /// `inspect::steps` results; all else in `inspect`, `batch::list` and `check` do without.
     #[must_use]
     pub fn reader_sees_payloads(mut self) -> Self {
         self.reads_contents = true;

@@ -7,6 +7,7 @@ use leasehold::__private::{
     InspectStatements, LeaseStatements, ManageStatements, PutBack, SettleStatements, SweepStatements, Verdict, refusal,
 };
 use leasehold::Schema;
+use leasehold::inspect::State;
 use uuid::Uuid;
 
 use super::database::{Database, serves};
@@ -30,7 +31,10 @@ pub(super) fn take(real: &mut Database, action: Action) -> Option<Answer> {
             real.conn.request_cancel(schema, &[real.ids[job]]).unwrap();
         }
         Action::HardCancel(job) => {
-            real.conn.cancel(schema, &[real.ids[job]], true, "by hand").unwrap();
+            let ids = [real.ids[job]];
+            real.conn
+                .end_open(schema, &ids, true, State::Cancelled, "by hand")
+                .unwrap();
         }
         Action::Requeue(job) => {
             real.conn.requeue(schema, &[real.ids[job]]).unwrap();

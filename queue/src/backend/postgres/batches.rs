@@ -4,7 +4,7 @@ use diesel::result::{OptionalExtension, QueryResult};
 use diesel::sql_types::{Array, BigInt, Nullable, Text};
 use diesel::{PgConnection, RunQueryDsl};
 
-use crate::backend::{BatchCountRow, BatchLook, BatchRow, BatchStatements, NewBatch};
+use crate::backend::{BatchCountRow, BatchListRow, BatchLook, BatchRow, BatchStatements, NewBatch};
 use crate::schema::Schema;
 use crate::sql::{Id, Sql, bind};
 
@@ -66,6 +66,24 @@ const BATCH_COUNTS: &str = "
         )) AS cancelled
     FROM open, leasehold.batches AS b WHERE b.id = $1
 ";
+
+const LIST_BATCHES: &str = concat!(
+    "SELECT ",
+    batch_columns!(),
+    ", (SELECT pg_catalog.count(*) FROM (
+            SELECT 1 FROM leasehold.jobs AS j WHERE j.batch_id = b.id AND b.finished_at IS NULL LIMIT $3
+        ) AS one) AS open,
+        CASE WHEN b.finished_at IS NOT NULL THEN coalesce(b.completed, 0) ELSE (SELECT pg_catalog.count(*) FROM (
+            SELECT 1 FROM leasehold.finished_jobs AS f WHERE f.batch_id = b.id AND f.state = 'completed' LIMIT $3
+        ) AS one) END AS completed,
+        CASE WHEN b.finished_at IS NOT NULL THEN coalesce(b.discarded, 0) ELSE (SELECT pg_catalog.count(*) FROM (
+            SELECT 1 FROM leasehold.finished_jobs AS f WHERE f.batch_id = b.id AND f.state = 'discarded' LIMIT $3
+        ) AS one) END AS discarded,
+        CASE WHEN b.finished_at IS NOT NULL THEN coalesce(b.cancelled, 0) ELSE (SELECT pg_catalog.count(*) FROM (
+            SELECT 1 FROM leasehold.finished_jobs AS f WHERE f.batch_id = b.id AND f.state = 'cancelled' LIMIT $3
+        ) AS one) END AS cancelled
+    FROM leasehold.batches AS b WHERE b.id < $1 ORDER BY b.id DESC LIMIT $2"
+);
 
 // Scalar sub-selects, which stay look-ups in an index whatever the planner thinks of the tables.
 const LOOK_AT_BATCHES: &str = "
@@ -145,6 +163,21 @@ impl BatchStatements for PgConnection {
 
     fn batch_counts(&mut self, schema: &Schema, id: i64) -> QueryResult<BatchCountRow> {
         Sql(schema.render(BATCH_COUNTS), (bind::<BigInt, _>(id),)).get_result(self)
+    }
+
+    fn list_batches(
+        &mut self,
+        schema: &Schema,
+        before: i64,
+        limit: i64,
+        at_most: i64,
+    ) -> QueryResult<Vec<BatchListRow>> {
+        let binds = (
+            bind::<BigInt, _>(before),
+            bind::<BigInt, _>(limit),
+            bind::<BigInt, _>(at_most),
+        );
+        Sql(schema.render(LIST_BATCHES), binds).load(self)
     }
 
     fn look_at_batches(

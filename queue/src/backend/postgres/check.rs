@@ -5,7 +5,7 @@ use diesel::sql_types::{BigInt, Bool, Integer, Nullable, Text};
 use diesel::{PgConnection, QueryableByName, RunQueryDsl};
 
 use super::check_settings::settings_findings;
-use crate::backend::{CheckStatements, ExpiredRow, IndexRow, LateRow};
+use crate::backend::{CheckStatements, ExpiredRow, IndexRow, LateRow, UnservedRow};
 use crate::check::{Finding, Thresholds};
 use crate::schema::Schema;
 use crate::settle::millis;
@@ -100,6 +100,37 @@ const UNSERVED_QUEUES: &str = "
         WHERE w.heartbeat_at > pg_catalog.clock_timestamp() - INTERVAL '1 minute'
     ))
     ORDER BY queue
+";
+
+// As above, from one kind and version to the next. A worker has handlers for a kind's versions up to the one that it shows.
+const UNSERVED_KINDS: &str = "
+    WITH RECURSIVE kinds (queue, kind, version, place) AS (
+        (SELECT j.queue, j.kind, j.version, 1 FROM leasehold.jobs AS j
+         WHERE j.state = 'ready' AND NOT j.scheduled AND j.blocked_by IS NULL ORDER BY j.queue, j.kind, j.version LIMIT 1)
+        UNION ALL
+        SELECT following.queue, following.kind, following.version, kinds.place + 1 FROM kinds CROSS JOIN LATERAL (
+            SELECT j.queue, j.kind, j.version FROM leasehold.jobs AS j
+            WHERE j.state = 'ready' AND NOT j.scheduled AND j.blocked_by IS NULL
+              AND (j.queue, j.kind, j.version) > (kinds.queue, kinds.kind, kinds.version)
+            ORDER BY j.queue, j.kind, j.version LIMIT 1
+        ) AS following
+        WHERE kinds.place < 1000
+    ),
+    served AS MATERIALIZED (
+        SELECT w.id, served.queue FROM leasehold.workers AS w
+        CROSS JOIN LATERAL pg_catalog.json_array_elements_text(w.queues) AS served (queue)
+        WHERE w.heartbeat_at > pg_catalog.clock_timestamp() - INTERVAL '1 minute'
+    ),
+    handled AS MATERIALIZED (
+        SELECT s.queue, handled.kind->>0 AS kind, pg_catalog.max((handled.kind->>1)::pg_catalog.int4) AS version
+        FROM served AS s JOIN leasehold.workers AS w ON w.id = s.id
+        CROSS JOIN LATERAL pg_catalog.json_array_elements(w.kinds) AS handled (kind)
+        GROUP BY 1, 2
+    )
+    SELECT k.queue, k.kind, k.version FROM kinds AS k
+    WHERE k.queue = ANY (ARRAY(SELECT s.queue FROM served AS s))
+      AND NOT EXISTS (SELECT FROM handled AS h WHERE h.queue = k.queue AND h.kind = k.kind AND h.version >= k.version)
+    ORDER BY k.queue, k.kind, k.version
 ";
 
 const LATE_SCHEDULES: &str = "
@@ -228,6 +259,10 @@ impl CheckStatements for PgConnection {
     fn unserved_queues(&mut self, schema: &Schema) -> QueryResult<Vec<String>> {
         let queues: Vec<Name> = Sql(schema.render(UNSERVED_QUEUES), ()).load(self)?;
         Ok(queues.into_iter().map(|queue| queue.name).collect())
+    }
+
+    fn unserved_kinds(&mut self, schema: &Schema) -> QueryResult<Vec<UnservedRow>> {
+        Sql(schema.render(UNSERVED_KINDS), ()).load(self)
     }
 
     fn late_schedules(&mut self, schema: &Schema, by_ms: i64) -> QueryResult<Vec<LateRow>> {

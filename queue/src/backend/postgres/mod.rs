@@ -39,6 +39,9 @@ mod inbox;
 mod inspect;
 mod keys;
 mod lease;
+#[macro_use]
+mod life;
+#[macro_use]
 mod manage;
 mod migrate;
 mod outbox;
@@ -46,6 +49,7 @@ mod pause;
 mod relay;
 mod results;
 mod rows;
+mod search;
 mod selected;
 mod settle;
 mod steps;

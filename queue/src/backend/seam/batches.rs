@@ -57,6 +57,22 @@ pub struct BatchCountRow {
     pub cancelled: i64,
 }
 
+/// A batch in a list.
+#[derive(Debug, Clone, QueryableByName)]
+pub struct BatchListRow {
+    #[diesel(embed)]
+    pub batch: BatchRow,
+    /// Jobs that have not ended.
+    #[diesel(sql_type = BigInt)]
+    pub open: i64,
+    #[diesel(sql_type = BigInt)]
+    pub completed: i64,
+    #[diesel(sql_type = BigInt)]
+    pub discarded: i64,
+    #[diesel(sql_type = BigInt)]
+    pub cancelled: i64,
+}
+
 /// What a look at an unfinished batch found.
 #[derive(Debug, Clone, Copy, QueryableByName)]
 pub struct BatchLook {
@@ -89,6 +105,16 @@ pub trait BatchStatements {
 
     /// How many jobs of a batch are in which state; of a finished one, as it was when it finished.
     fn batch_counts(&mut self, schema: &Schema, id: i64) -> QueryResult<BatchCountRow>;
+
+    /// Batches with an id below `before`, the newest first, `limit` at the most. Of an unfinished one no more than `at_most`
+    /// jobs of a state are counted.
+    fn list_batches(
+        &mut self,
+        schema: &Schema,
+        before: i64,
+        limit: i64,
+        at_most: i64,
+    ) -> QueryResult<Vec<BatchListRow>>;
 
     /// Looks at unfinished batches in the order of their ids, `limit` at the most.
     fn look_at_batches(&mut self, schema: &Schema, ids: RangeInclusive<i64>, limit: i64)

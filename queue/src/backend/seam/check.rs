@@ -37,6 +37,17 @@ pub struct LateRow {
     pub late_ms: i64,
 }
 
+/// Jobs that could be claimed, and no worker has a handler for them.
+#[derive(Debug, Clone, QueryableByName)]
+pub struct UnservedRow {
+    #[diesel(sql_type = Text)]
+    pub queue: String,
+    #[diesel(sql_type = Text)]
+    pub kind: String,
+    #[diesel(sql_type = Integer)]
+    pub version: i32,
+}
+
 pub trait CheckStatements {
     /// What only this backend knows: settings, vacuum, sessions, files.
     fn server_findings(&mut self, schema: &Schema, thresholds: &Thresholds) -> QueryResult<Vec<Finding>>;
@@ -55,6 +66,10 @@ pub trait CheckStatements {
 
     /// The queues (of the first 1,000) with jobs that could be claimed, and no worker that was there within a minute.
     fn unserved_queues(&mut self, schema: &Schema) -> QueryResult<Vec<String>>;
+
+    /// The kinds and versions (of the first 1,000) with jobs that could be claimed from a queue that is served, by no worker with a
+    /// handler for them.
+    fn unserved_kinds(&mut self, schema: &Schema) -> QueryResult<Vec<UnservedRow>>;
 
     /// The schedules that are not paused and should have fired at least `by_ms` ago, the first 100.
     fn late_schedules(&mut self, schema: &Schema, by_ms: i64) -> QueryResult<Vec<LateRow>>;

@@ -72,6 +72,12 @@ pub use figures::*;
 mod held;
 pub use held::*;
 
+mod life;
+pub use life::*;
+
+mod search;
+pub use search::*;
+
 mod check;
 pub use check::*;
 

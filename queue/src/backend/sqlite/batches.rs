@@ -7,7 +7,7 @@ use diesel::sql_types::{BigInt, Nullable, Text};
 use diesel::{RunQueryDsl, SqliteConnection};
 
 use super::{json, now_ms, write};
-use crate::backend::{BatchCountRow, BatchLook, BatchRow, BatchStatements, NewBatch};
+use crate::backend::{BatchCountRow, BatchListRow, BatchLook, BatchRow, BatchStatements, NewBatch};
 use crate::schema::Schema;
 use crate::sql::{Id, Sql, bind};
 
@@ -67,6 +67,24 @@ const BATCH_COUNTS: &str = "
         )) AS cancelled
     FROM open, leasehold_batches AS b WHERE b.id = $1
 ";
+
+const LIST_BATCHES: &str = concat!(
+    "SELECT ",
+    batch_columns!(),
+    ", (SELECT count(*) FROM (
+            SELECT 1 FROM leasehold_jobs AS j WHERE j.batch_id = b.id AND b.finished_at IS NULL LIMIT $3 + 0
+        ) AS one) AS open,
+        CASE WHEN b.finished_at IS NOT NULL THEN coalesce(b.completed, 0) ELSE (SELECT count(*) FROM (
+            SELECT 1 FROM leasehold_finished_jobs AS f WHERE f.batch_id = b.id AND f.state = 'completed' LIMIT $3 + 0
+        ) AS one) END AS completed,
+        CASE WHEN b.finished_at IS NOT NULL THEN coalesce(b.discarded, 0) ELSE (SELECT count(*) FROM (
+            SELECT 1 FROM leasehold_finished_jobs AS f WHERE f.batch_id = b.id AND f.state = 'discarded' LIMIT $3 + 0
+        ) AS one) END AS discarded,
+        CASE WHEN b.finished_at IS NOT NULL THEN coalesce(b.cancelled, 0) ELSE (SELECT count(*) FROM (
+            SELECT 1 FROM leasehold_finished_jobs AS f WHERE f.batch_id = b.id AND f.state = 'cancelled' LIMIT $3 + 0
+        ) AS one) END AS cancelled
+    FROM leasehold_batches AS b WHERE b.id < $1 ORDER BY b.id DESC LIMIT $2 + 0"
+);
 
 const LOOK_AT_BATCHES: &str = "
     SELECT b.id, (SELECT 1 FROM leasehold_jobs AS j WHERE j.batch_id = b.id LIMIT 1) IS NOT NULL AS open,
@@ -143,6 +161,21 @@ impl BatchStatements for SqliteConnection {
 
     fn batch_counts(&mut self, schema: &Schema, id: i64) -> QueryResult<BatchCountRow> {
         Sql(schema.render(BATCH_COUNTS), (bind::<BigInt, _>(id),)).get_result(self)
+    }
+
+    fn list_batches(
+        &mut self,
+        schema: &Schema,
+        before: i64,
+        limit: i64,
+        at_most: i64,
+    ) -> QueryResult<Vec<BatchListRow>> {
+        let binds = (
+            bind::<BigInt, _>(before),
+            bind::<BigInt, _>(limit),
+            bind::<BigInt, _>(at_most),
+        );
+        Sql(schema.render(LIST_BATCHES), binds).load(self)
     }
 
     fn look_at_batches(

@@ -5,7 +5,7 @@ use diesel::sql_types::{BigInt, Integer, Text};
 use diesel::{QueryableByName, RunQueryDsl, SqliteConnection};
 
 use super::now_ms;
-use crate::backend::{CheckStatements, ExpiredRow, IndexRow, LateRow};
+use crate::backend::{CheckStatements, ExpiredRow, IndexRow, LateRow, UnservedRow};
 use crate::check::{Finding, Thresholds};
 use crate::schema::Schema;
 use crate::sql::{Sql, bind};
@@ -50,6 +50,38 @@ const UNSERVED_QUEUES: &str = "
         SELECT served.value FROM leasehold_workers AS w, json_each(w.queues) AS served WHERE w.heartbeat_at > $1 - 60000
     )
     ORDER BY queue
+";
+
+// As above, from one kind and version to the next. A worker has handlers for a kind's versions up to the one that it shows.
+const UNSERVED_KINDS: &str = "
+    WITH RECURSIVE kinds (queue, kind, version, place) AS (
+        SELECT * FROM (
+            SELECT queue, kind, version, 1 FROM leasehold_jobs
+            WHERE state = 'ready' AND scheduled = 0 AND blocked_by IS NULL ORDER BY queue, kind, version LIMIT 1
+        )
+        UNION ALL
+        SELECT following.queue, following.kind, following.version, kinds.place + 1
+        FROM kinds CROSS JOIN leasehold_jobs AS following ON following.id = (
+            SELECT j.id FROM leasehold_jobs AS j
+            WHERE j.state = 'ready' AND j.scheduled = 0 AND j.blocked_by IS NULL
+              AND (j.queue, j.kind, j.version) > (kinds.queue, kinds.kind, kinds.version)
+            ORDER BY j.queue, j.kind, j.version LIMIT 1
+        )
+        WHERE kinds.place < 1000
+    ),
+    served AS MATERIALIZED (
+        SELECT w.id, served.value AS queue FROM leasehold_workers AS w, json_each(w.queues) AS served
+        WHERE w.heartbeat_at > $1 - 60000
+    ),
+    handled AS MATERIALIZED (
+        SELECT s.queue, handled.value->>0 AS kind, max(handled.value->>1) AS version
+        FROM served AS s JOIN leasehold_workers AS w ON w.id = s.id, json_each(w.kinds) AS handled
+        GROUP BY 1, 2
+    )
+    SELECT k.queue, k.kind, k.version FROM kinds AS k
+    WHERE k.queue IN (SELECT s.queue FROM served AS s)
+      AND NOT EXISTS (SELECT 1 FROM handled AS h WHERE h.queue = k.queue AND h.kind = k.kind AND h.version >= k.version)
+    ORDER BY k.queue, k.kind, k.version
 ";
 
 const LATE_SCHEDULES: &str = "
@@ -133,6 +165,10 @@ impl CheckStatements for SqliteConnection {
     fn unserved_queues(&mut self, schema: &Schema) -> QueryResult<Vec<String>> {
         let queues: Vec<Name> = Sql(schema.render(UNSERVED_QUEUES), (bind::<BigInt, _>(now_ms()),)).load(self)?;
         Ok(queues.into_iter().map(|queue| queue.name).collect())
+    }
+
+    fn unserved_kinds(&mut self, schema: &Schema) -> QueryResult<Vec<UnservedRow>> {
+        Sql(schema.render(UNSERVED_KINDS), (bind::<BigInt, _>(now_ms()),)).load(self)
     }
 
     fn late_schedules(&mut self, schema: &Schema, by_ms: i64) -> QueryResult<Vec<LateRow>> {

@@ -22,17 +22,17 @@ const HELD_BY_WORKER: &str = "
 ";
 
 const HELD_JOBS: &str = "
-    SELECT j.id, j.queue, j.kind, j.attempt, j.max_attempts, j.generation, j.worker, j.lease_ms,
-        j.lease_until - $7 AS left_ms, j.begun, j.cancel_requested_at AS cancel_requested_at_ms, j.created_at AS created_at_ms,
+    SELECT held.id, held.queue, held.kind, held.attempt, held.max_attempts, held.generation, held.worker, held.lease_ms,
+        held.lease_until - $7 AS left_ms, held.begun, held.cancel_requested_at AS cancel_requested_at_ms, held.created_at AS created_at_ms,
         p.done AS done, p.total AS total, p.text AS text, p.at AS progress_at_ms
     FROM (
         SELECT id, queue, kind, attempt, max_attempts, generation, worker, lease_ms, lease_until, begun, cancel_requested_at,
             created_at
         FROM leasehold_jobs INDEXED BY leasehold_jobs_held WHERE worker IS NOT NULL AND id > $4 ORDER BY id LIMIT $6 + 0
-    ) AS j
-    LEFT JOIN leasehold_job_progress AS p ON p.job_id = j.id AND p.generation = j.generation
-    WHERE ($1 IS NULL OR j.kind = $1) AND ($2 IS NULL OR j.queue = $2) AND ($3 IS NULL OR j.worker = $3)
-    ORDER BY j.id LIMIT $5 + 0
+    ) AS held
+    LEFT JOIN leasehold_job_progress AS p ON p.job_id = held.id AND p.generation = held.generation
+    WHERE ($1 IS NULL OR held.kind = $1) AND ($2 IS NULL OR held.queue = $2) AND ($3 IS NULL OR held.worker = $3)
+    ORDER BY held.id LIMIT $5 + 0
 ";
 
 impl HeldStatements for SqliteConnection {

@@ -13,14 +13,16 @@ use crate::inspect::State;
 use crate::schema::Schema;
 use crate::sql::{Id, Sql, bind};
 
-/// The columns of both tables by which jobs are chosen, `$since` being when the age of a row begins.
+/// The columns of both tables by which jobs are chosen, `$since` being when the age of a row begins, `$now` the time.
 macro_rules! matching {
-    ($since:literal) => {
+    ($since:literal, $now:literal) => {
         concat!(
             "($1 IS NULL OR j.state = $1) AND ($2 IS NULL OR j.kind = $2) AND ($3 IS NULL OR j.queue = $3)
              AND ($4 IS NULL OR j.batch_id = $4) AND ($5 IS NULL OR ",
             $since,
-            " <= $9 - $5)"
+            " <= ",
+            $now,
+            " - $5)"
         )
     };
 }
@@ -37,7 +39,7 @@ const JOBS: &str = concat!(
     job_columns!(),
     ", cancel_requested_at IS NOT NULL AS cancel_requested, NULL AS finished_at_ms, NULL AS reason
     FROM leasehold_jobs AS j WHERE ",
-    matching!("j.created_at"),
+    matching!("j.created_at", "$9"),
     " AND ($6 IS NULL OR ",
     failed_with!(),
     ") AND j.id > $7 ORDER BY j.id LIMIT $8 + 0)
@@ -46,7 +48,7 @@ const JOBS: &str = concat!(
     job_columns!(),
     ", false, finished_at, reason
     FROM leasehold_finished_jobs AS j WHERE ",
-    matching!("j.finished_at"),
+    matching!("j.finished_at", "$9"),
     " AND ($6 IS NULL OR instr(j.reason, $6) > 0 OR ",
     failed_with!(),
     ") AND j.id > $7 ORDER BY j.id LIMIT $8 + 0)

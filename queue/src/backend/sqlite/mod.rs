@@ -28,6 +28,9 @@ mod inbox;
 mod inspect;
 mod keys;
 mod lease;
+#[macro_use]
+mod life;
+#[macro_use]
 mod manage;
 mod migrate;
 mod outbox;
@@ -35,6 +38,7 @@ mod pause;
 mod relay;
 mod results;
 mod rows;
+mod search;
 mod selected;
 mod settle;
 mod steps;

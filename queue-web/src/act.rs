@@ -1,0 +1,165 @@
+//! What a visitor may do, and how it is done: by the library's own functions.
+
+use leasehold::inspect::State;
+use leasehold::manage::{self, Cancel, RequeueError, Scope};
+use leasehold::schedule::{self, ScheduleError};
+use leasehold::{Backend, Schema};
+
+use crate::data::DataError;
+use crate::request::Pairs;
+use crate::route::Deed;
+use crate::texts;
+
+/// What is paused or resumed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Held {
+    All,
+    Queue(String),
+    Kind(String),
+}
+
+/// One deed with what its form said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Act {
+    Retry(i64),
+    Cancel { id: i64, hard: bool, reason: String },
+    Discard { id: i64, reason: String },
+    Pause { held: Held, reason: String },
+    Resume(Held),
+    PauseSchedule(String),
+    ResumeSchedule(String),
+}
+
+/// Why nothing was done.
+#[derive(Debug)]
+pub(crate) enum NotDone {
+    /// There is no such job or schedule.
+    Missing,
+    /// It is not as the visitor saw it any more, or another job has its key.
+    Conflict(String),
+    Data(DataError),
+}
+
+impl Act {
+    /// `None` when the form lacks something.
+    pub(crate) fn read(deed: Deed, form: &Pairs) -> Option<Self> {
+        let reason = || form.get("reason").unwrap_or(texts::NO_REASON).to_owned();
+        Some(match deed {
+            Deed::Retry(id) => Self::Retry(id),
+            Deed::Cancel(id) => Self::Cancel {
+                id,
+                hard: form.get("how") == Some("hard"),
+                reason: reason(),
+            },
+            Deed::Discard(id) => Self::Discard { id, reason: reason() },
+            Deed::Pause => Self::Pause {
+                held: Held::read(form)?,
+                reason: reason(),
+            },
+            Deed::Resume => Self::Resume(Held::read(form)?),
+            Deed::PauseSchedule => Self::PauseSchedule(form.exact("name")?.to_owned()),
+            Deed::ResumeSchedule => Self::ResumeSchedule(form.exact("name")?.to_owned()),
+        })
+    }
+
+    /// Where it is seen that it was done.
+    pub(crate) fn shown_at(&self) -> String {
+        match self {
+            Self::Retry(id) | Self::Cancel { id, .. } | Self::Discard { id, .. } => format!("/jobs/{id}"),
+            Self::Pause { .. } | Self::Resume(_) => "/queues".to_owned(),
+            Self::PauseSchedule(_) | Self::ResumeSchedule(_) => "/schedules".to_owned(),
+        }
+    }
+
+    pub(crate) fn run<C: Backend>(&self, conn: &mut C, schema: &Schema, who: &str) -> Result<(), NotDone> {
+        match self {
+            Self::Retry(id) => manage::requeue(conn, schema, *id).map_err(Into::into),
+            Self::Cancel { id, hard, reason } => {
+                let how = if *hard { Cancel::Hard } else { Cancel::Soft };
+                let cancelled = manage::cancel(conn, schema, *id, how, &signed(reason, who))?;
+                if cancelled {
+                    Ok(())
+                } else {
+                    Err(ended(conn, schema, *id)?)
+                }
+            }
+            Self::Discard { id, reason } => {
+                let discarded = manage::discard(conn, schema, *id, &signed(reason, who))?;
+                if discarded {
+                    Ok(())
+                } else {
+                    Err(ended(conn, schema, *id)?)
+                }
+            }
+            Self::Pause { held, reason } => Ok(manage::pause(conn, schema, held.scope(), who, reason)?),
+            Self::Resume(held) => {
+                let resumed = manage::resume(conn, schema, held.scope())?;
+                resumed.then_some(()).ok_or(NotDone::Missing)
+            }
+            Self::PauseSchedule(name) => found(schedule::pause(conn, schema, name)),
+            Self::ResumeSchedule(name) => found(schedule::resume(conn, schema, name)),
+        }
+    }
+}
+
+impl Held {
+    fn read(form: &Pairs) -> Option<Self> {
+        let name = || form.exact("name").filter(|name| !name.is_empty()).map(str::to_owned);
+        match form.get("scope")? {
+            "all" => Some(Self::All),
+            "queue" => name().map(Self::Queue),
+            "kind" => name().map(Self::Kind),
+            _ => None,
+        }
+    }
+
+    fn scope(&self) -> Scope<'_> {
+        match self {
+            Self::All => Scope::All,
+            Self::Queue(name) => Scope::Queue(name),
+            Self::Kind(name) => Scope::Kind(name),
+        }
+    }
+}
+
+/// With who has given it: it is kept with the job.
+fn signed(reason: &str, who: &str) -> String {
+    format!("{reason} ({} {who})", texts::BY_HAND)
+}
+
+/// Why there was nothing to end.
+fn ended<C: Backend>(conn: &mut C, schema: &Schema, id: i64) -> Result<NotDone, NotDone> {
+    let job = leasehold::inspect::job(conn, schema, id)?;
+    Ok(match job.map(|job| job.state) {
+        None => NotDone::Missing,
+        Some(state @ (State::Completed | State::Discarded | State::Cancelled)) => {
+            NotDone::Conflict(format!("{} {id}: {state}. {}", texts::JOB, texts::ENDED_ALREADY))
+        }
+        Some(_) => NotDone::Conflict(texts::TRY_AGAIN.to_owned()),
+    })
+}
+
+fn found(done: Result<bool, ScheduleError>) -> Result<(), NotDone> {
+    match done {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(NotDone::Missing),
+        Err(error @ ScheduleError::Database(_)) => Err(NotDone::Data(DataError::Schedule(error))),
+        Err(error) => Err(NotDone::Conflict(error.to_string())),
+    }
+}
+
+impl From<diesel::result::Error> for NotDone {
+    fn from(error: diesel::result::Error) -> Self {
+        Self::Data(error.into())
+    }
+}
+
+impl From<RequeueError> for NotDone {
+    fn from(error: RequeueError) -> Self {
+        match error {
+            RequeueError::Missing { .. } => Self::Missing,
+            RequeueError::Database(error) => error.into(),
+            error => Self::Conflict(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What the pages say, in one place.
+
+pub(crate) const NAME: &str = "leasehold";
+pub(crate) const SKIP: &str = "Skip to the content";
+pub(crate) const NAVIGATION: &str = "Pages";
+
+pub(crate) const OVERVIEW: &str = "Overview";
+pub(crate) const QUEUES: &str = "Queues";
+pub(crate) const JOBS: &str = "Jobs";
+pub(crate) const JOB: &str = "Job";
+
+pub(crate) const WORKERS: &str = "Workers";
+pub(crate) const WORKER: &str = "Worker";
+pub(crate) const HOST: &str = "Host";
+pub(crate) const PROCESS: &str = "Process";
+pub(crate) const THREADS: &str = "Threads";
+pub(crate) const STARTED: &str = "Started";
+pub(crate) const SEEN: &str = "Last seen";
+pub(crate) const GONE: &str = "gone";
+pub(crate) const LEASES: &str = "Leases";
+pub(crate) const LEASES_OF: &str = "Leases of";
+pub(crate) const LEASE_LEFT: &str = "Lease left";
+pub(crate) const EXPIRED: &str = "expired";
+pub(crate) const PREFETCHED: &str = "claimed ahead";
+pub(crate) const NO_WORKERS: &str = "No worker has been seen within the last hour.";
+
+pub(crate) const WORKFLOW: &str = "Workflow";
+pub(crate) const WAITS_FOR: &str = "Waits for";
+pub(crate) const MORE_JOBS: &str = "There are more jobs than are shown: those that are nearest.";
+pub(crate) const PURGED: &str = "purged";
+pub(crate) const NO_BATCHES: &str = "There are no batches.";
+pub(crate) const NAME_OF_BATCH: &str = "Name";
+pub(crate) const OPEN_JOBS: &str = "Open jobs";
+pub(crate) const FAILURES: &str = "Failed of late";
+pub(crate) const WHEN: &str = "When";
+pub(crate) const NO_FAILURES: &str = "Nothing has failed.";
+
+pub(crate) const LAST_HOUR: &str = "in the last hour";
+pub(crate) const THROUGHPUT: &str = "Jobs that ended, per minute";
+pub(crate) const LATENCY: &str = "From run time to completion";
+pub(crate) const MEDIAN: &str = "median";
+pub(crate) const P95: &str = "95 of 100";
+pub(crate) const DEPTH: &str = "Ready jobs by queue";
+pub(crate) const OLDEST: &str = "Oldest ready";
+
+pub(crate) const SCHEDULES: &str = "Schedules";
+pub(crate) const BATCHES: &str = "Batches";
+pub(crate) const BATCH: &str = "Batch";
+
+pub(crate) const RETRY: &str = "Retry";
+pub(crate) const CANCEL: &str = "Cancel";
+pub(crate) const DISCARD: &str = "Discard";
+pub(crate) const PAUSE: &str = "Pause";
+pub(crate) const RESUME: &str = "Resume";
+pub(crate) const PAUSE_NAME: &str = "Name of the queue or kind";
+pub(crate) const HOW: &str = "How";
+pub(crate) const SOFT: &str = "ask its handler to stop";
+pub(crate) const HARD: &str = "at once: its commit is refused";
+pub(crate) const NO_REASON: &str = "no reason given";
+pub(crate) const BY_HAND: &str = "by hand:";
+pub(crate) const ENDED_ALREADY: &str = "It has ended already.";
+pub(crate) const TRY_AGAIN: &str = "The job changes just now. Look at it again.";
+
+pub(crate) const SCHEDULE: &str = "Schedule";
+pub(crate) const CRON: &str = "Cron text";
+pub(crate) const UPCOMING: &str = "Next";
+pub(crate) const LAST: &str = "Last";
+pub(crate) const MISSED: &str = "Missed times";
+pub(crate) const ACTION: &str = "Action";
+pub(crate) const NO_SCHEDULES: &str = "There are no schedules.";
+pub(crate) const OPEN_BATCH: &str = "Open";
+pub(crate) const SHARE: &str = "How its jobs are";
+pub(crate) const NOT_FINISHED: &str = "not finished";
+pub(crate) const FINISHED: &str = "Finished";
+pub(crate) const JOBS_OF_BATCH: &str = "Its jobs";
+
+pub(crate) const READY: &str = "ready";
+pub(crate) const SCHEDULED: &str = "scheduled";
+pub(crate) const BLOCKED: &str = "blocked";
+pub(crate) const RUNNING: &str = "running";
+pub(crate) const COMPLETED: &str = "completed";
+pub(crate) const DISCARDED: &str = "discarded";
+pub(crate) const CANCELLED: &str = "cancelled";
+
+pub(crate) const STATES: &str = "Jobs by state";
+pub(crate) const PAUSES: &str = "Pauses";
+pub(crate) const NO_PAUSES: &str = "Nothing is paused.";
+pub(crate) const EVERYTHING: &str = "everything";
+pub(crate) const QUEUE: &str = "Queue";
+pub(crate) const KIND: &str = "Kind";
+pub(crate) const STATE: &str = "State";
+pub(crate) const SINCE: &str = "Since";
+pub(crate) const BY: &str = "By";
+pub(crate) const REASON: &str = "Reason";
+pub(crate) const WHAT: &str = "What";
+pub(crate) const NO_QUEUES: &str = "There are no jobs yet.";
+pub(crate) const PAUSED: &str = "paused";
+
+pub(crate) const SEARCH: &str = "Search";
+pub(crate) const ANY: &str = "any";
+pub(crate) const ID: &str = "Id";
+pub(crate) const AGE: &str = "Older than";
+pub(crate) const AGES: [(&str, &str, u64); 4] = [
+    ("1m", "a minute", 60),
+    ("1h", "an hour", 3600),
+    ("1d", "a day", 86_400),
+    ("7d", "a week", 604_800),
+];
+pub(crate) const ERROR_TEXT: &str = "Error text";
+pub(crate) const ATTEMPT: &str = "Attempt";
+pub(crate) const ENQUEUED: &str = "Enqueued";
+pub(crate) const RUNS: &str = "Runs";
+pub(crate) const ENDED: &str = "Ended";
+pub(crate) const NO_JOBS: &str = "No job matches.";
+pub(crate) const NEXT: &str = "Next page";
+pub(crate) const FIRST: &str = "First page";
+
+pub(crate) const FACTS: &str = "Facts";
+pub(crate) const TIMELINE: &str = "Timeline";
+pub(crate) const STEPS: &str = "Steps";
+pub(crate) const PRIORITY: &str = "Priority";
+pub(crate) const VERSION: &str = "Payload version";
+pub(crate) const GENERATION: &str = "Generation";
+pub(crate) const IDEMPOTENCY_KEY: &str = "Idempotency key";
+pub(crate) const PROGRESS: &str = "Progress";
+pub(crate) const PAYLOAD: &str = "Payload";
+pub(crate) const RESULT: &str = "Result";
+pub(crate) const HIDDEN: &str = "Hidden. The program that serves this page may allow it.";
+pub(crate) const CANCEL_REQUESTED: &str = "Asked to stop";
+pub(crate) const YES: &str = "yes";
+pub(crate) const WAS_ENQUEUED: &str = "enqueued";
+pub(crate) const WAS_FAILED: &str = "attempt failed";
+pub(crate) const WAS_STEP: &str = "step recorded";
+pub(crate) const WAS_PROGRESS: &str = "progress";
+
+pub(crate) const LOG_IN: &str = "Log in";
+pub(crate) const LOG_OUT: &str = "Log out";
+pub(crate) const TOKEN: &str = "Token";
+pub(crate) const WHO: &str = "Your name, for the record of what you do";
+pub(crate) const WRONG_TOKEN: &str = "That is not the token.";
+pub(crate) const WHO_BEARER: &str = "bearer token";
+pub(crate) const WHO_UNNAMED: &str = "web page";
+pub(crate) const READ_ONLY: &str = "read only";
+
+pub(crate) const MESSAGE: &str = "Not here";
+pub(crate) const NOT_FOUND: &str = "There is nothing here. What was here may have been purged.";
+pub(crate) const WRONG_METHOD: &str = "This address does not take such a request.";
+pub(crate) const UNREADABLE: &str = "The request cannot be read: a value in it is too long or has a zero byte.";
+pub(crate) const TOO_LARGE: &str = "The request is too large.";
+pub(crate) const NOT_A_FORM: &str = "Only forms are taken: application/x-www-form-urlencoded.";
+pub(crate) const NO_DATABASE: &str = "The database cannot be read now. The log of this server says why.";
+pub(crate) const PANICKED: &str = "This page is broken. The log of this server says why.";
+pub(crate) const DENIED_HOST: &str =
+    "This server is not asked by that name. Use localhost, or let the program allow the name (SiteBuilder::host).";
+pub(crate) const DENIED_UNKNOWN: &str = "Log in first.";
+pub(crate) const DENIED_FOREIGN: &str = "The request comes from another site's page.";
+pub(crate) const DENIED_READ_ONLY: &str =
+    "This page is read only: nobody is asked who they are. Give it a token or a function that authenticates.";
+pub(crate) const DENIED_MARK: &str =
+    "The form is an old one, or not of this session. Go back, load the page again and repeat.";
