@@ -103,6 +103,8 @@ pub(crate) enum OnDatabase {
     Purge(Purge),
     /// Says what is wrong with the database, and what to do
     Doctor,
+    /// A live view: queues, rates, running jobs with their leases, failures; keys to pause, cancel and retry
+    Top(Top),
 }
 
 #[derive(Debug, Subcommand)]
@@ -130,6 +132,15 @@ pub(crate) struct List {
     /// The most jobs
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) limit: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Top {
+    /// How often it looks
+    #[arg(long, default_value = "2s", value_name = "TIME", value_parser = interval)]
+    pub(crate) interval: Duration,
+    #[command(flatten)]
+    pub(crate) by: By,
 }
 
 #[derive(Debug, Args)]
@@ -191,4 +202,12 @@ fn duration(text: &str) -> Result<Duration, String> {
     }
     let parsed: SignedDuration = text.parse().map_err(|error: jiff::Error| error.to_string())?;
     Duration::try_from(parsed).map_err(|_| "it must not be negative".to_owned())
+}
+
+/// Not so often that looking is all that the database does.
+fn interval(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        short if short < Duration::from_millis(100) => Err("it must be 100ms or longer".to_owned()),
+        interval => Ok(interval),
+    }
 }

@@ -70,6 +70,7 @@ impl Run for OnDatabase {
             Self::Batch { id } => batch::run(session, *id),
             Self::Purge(purge) => purge::run(session, purge),
             Self::Doctor => doctor::run(session),
+            Self::Top(top) => crate::top::run(session, top),
         }
     }
 }

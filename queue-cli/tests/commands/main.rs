@@ -10,7 +10,9 @@ use serde_json::Value;
 mod change;
 mod look;
 mod refuse;
+mod screen;
 mod tables;
+mod top;
 
 /// Fails at its only attempt, with `error` as the text.
 #[derive(Serialize, Deserialize, Job)]
