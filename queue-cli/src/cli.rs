@@ -11,6 +11,11 @@ pub(crate) use by::By;
 mod change;
 pub(crate) use change::{Cancel, Discard, Edit, Enqueue, Pause, Paused, Purge, Requeue};
 
+#[cfg(feature = "serve")]
+mod serve;
+#[cfg(feature = "serve")]
+pub(crate) use serve::Serve;
+
 mod which;
 pub(crate) use which::{Chosen, FinishedState, Sure, Which};
 
@@ -105,6 +110,9 @@ pub(crate) enum OnDatabase {
     Doctor,
     /// A live view: queues, rates, running jobs with their leases, failures; keys to pause, cancel and retry
     Top(Top),
+    /// Shows all of it on a web page: to this machine only, unless there is a token
+    #[cfg(feature = "serve")]
+    Serve(Serve),
 }
 
 #[derive(Debug, Subcommand)]

@@ -11,6 +11,8 @@ mod change;
 mod look;
 mod refuse;
 mod screen;
+#[cfg(feature = "serve")]
+mod serve;
 mod tables;
 mod top;
 
