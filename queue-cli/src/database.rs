@@ -10,6 +10,9 @@ use crate::output::Output;
 /// What a command works with.
 pub(crate) struct Session<'c, C> {
     pub(crate) conn: &'c mut C,
+    /// Where `conn` is connected to, for commands that open further connections.
+    #[cfg_attr(not(feature = "serve"), expect(dead_code, reason = "no command opens further ones"))]
+    pub(crate) url: &'c str,
     pub(crate) schema: Schema,
     pub(crate) output: Output,
 }
@@ -52,7 +55,12 @@ pub(crate) fn run(
 #[cfg(feature = "postgres")]
 fn on_postgres(url: &str, schema: Schema, output: Output, command: &impl Run) -> Result<(), Failure> {
     let conn = &mut diesel::PgConnection::establish(url)?;
-    command.run(&mut Session { conn, schema, output })
+    command.run(&mut Session {
+        conn,
+        url,
+        schema,
+        output,
+    })
 }
 
 #[cfg(not(feature = "postgres"))]
@@ -69,7 +77,12 @@ fn on_sqlite(path: &str, schema: Schema, file: File, output: Output, command: &i
         )));
     }
     let conn = &mut diesel::SqliteConnection::establish(path)?;
-    command.run(&mut Session { conn, schema, output })
+    command.run(&mut Session {
+        conn,
+        url: path,
+        schema,
+        output,
+    })
 }
 
 #[cfg(not(feature = "sqlite"))]

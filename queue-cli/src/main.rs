@@ -1,7 +1,7 @@
 //! The command line of leasehold.
 //!
 //! [`cli`] has the words that can be said, [`database`] opens what `--database` names, [`commands`] has a file for each
-//! command, [`output`] says the answer to people or programs, and [`failure`] has the exit codes.
+//! command and [`top`] the live view, [`output`] says the answer to people or programs, and [`failure`] has the exit codes.
 
 #![cfg_attr(
     not(any(feature = "sqlite", feature = "postgres")),
@@ -17,6 +17,7 @@ mod commands;
 mod database;
 mod failure;
 mod output;
+mod top;
 
 fn main() -> ExitCode {
     env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("error")).init();

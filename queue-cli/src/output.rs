@@ -140,7 +140,8 @@ pub(crate) fn distance(at: SystemTime) -> String {
     }
 }
 
-fn length(duration: Duration) -> String {
+/// To one unit: `90s`, `3m`.
+pub(crate) fn length(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
         0..=119 => format!("{seconds}s"),

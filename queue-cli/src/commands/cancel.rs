@@ -14,11 +14,12 @@ pub(super) fn run<C: AsBackend>(session: &mut Session<'_, C>, cancel: &Cancel) -
         true => manage::Cancel::Hard,
         false => manage::Cancel::Soft,
     };
+    let reason = cancel.by.signed(&cancel.reason);
     let dry_run = cancel.sure.dry_run;
     let count = match cancel.chosen.target()? {
         Target::One(id) => {
             chosen::is_open(session, id)?;
-            if !dry_run && !manage::cancel(session.conn, &session.schema, id, how, &cancel.reason)? {
+            if !dry_run && !manage::cancel(session.conn, &session.schema, id, how, &reason)? {
                 // It ended between the two looks.
                 chosen::is_open(session, id)?;
             }
@@ -29,7 +30,7 @@ pub(super) fn run<C: AsBackend>(session: &mut Session<'_, C>, cancel: &Cancel) -
             let found = chosen::confirm_many(session, &filter, states, &cancel.sure, "Cancel")?;
             match dry_run {
                 true => found,
-                false => manage::cancel_all(session.conn, &session.schema, &filter, how, &cancel.reason)?,
+                false => manage::cancel_all(session.conn, &session.schema, &filter, how, &reason)?,
             }
         }
     };

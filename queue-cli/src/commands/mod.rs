@@ -23,6 +23,8 @@ mod requeue;
 #[cfg(feature = "postgres")]
 mod roles;
 mod schedules;
+#[cfg(feature = "serve")]
+mod serve;
 mod show;
 mod stats;
 
@@ -70,6 +72,9 @@ impl Run for OnDatabase {
             Self::Batch { id } => batch::run(session, *id),
             Self::Purge(purge) => purge::run(session, purge),
             Self::Doctor => doctor::run(session),
+            #[cfg(feature = "serve")]
+            Self::Serve(serve) => serve::run(session, serve),
+            Self::Top(top) => crate::top::run(session, top),
         }
     }
 }

@@ -29,7 +29,7 @@ impl Paused {
 }
 
 pub(super) fn pause<C: AsBackend>(session: &mut Session<'_, C>, pause: &Pause) -> Result<(), Failure> {
-    let by = pause.by.clone().unwrap_or_else(who);
+    let by = pause.by.name();
     manage::pause(session.conn, &session.schema, pause.paused.scope(), &by, &pause.reason)?;
     session.output.done(
         &Done {
@@ -87,9 +87,4 @@ pub(super) fn list<C: AsBackend>(session: &mut Session<'_, C>) -> Result<(), Fai
         });
         output::table(["SCOPE", "NAME", "SINCE", "BY", "REASON"], rows)
     })
-}
-
-fn who() -> String {
-    let host = whoami::fallible::hostname().unwrap_or_else(|_| "unknown".to_owned());
-    format!("{}@{host}", whoami::username())
 }

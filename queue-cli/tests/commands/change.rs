@@ -54,9 +54,9 @@ conformance! {
         let ready = mail("").enqueue(&mut conn).unwrap().id();
         leasehold(db, &["cancel", &ready.to_string(), "--dry-run"]).ok();
         assert_eq!(job(&mut conn, ready).state, State::Ready);
-        leasehold(db, &["cancel", &ready.to_string(), "--reason", "not wanted"]).ok();
+        leasehold(db, &["cancel", &ready.to_string(), "--reason", "not wanted", "--by", "ann"]).ok();
         let cancelled = job(&mut conn, ready);
-        assert_eq!((cancelled.state, cancelled.reason.as_deref()), (State::Cancelled, Some("not wanted")));
+        assert_eq!((cancelled.state, cancelled.reason.as_deref()), (State::Cancelled, Some("not wanted (ann)")));
 
         let running = mail("").enqueue(&mut conn).unwrap().id();
         let (_, fence) = claim_and_die::<Mail, _>(&mut conn, true);
@@ -173,7 +173,8 @@ conformance! {
         leasehold(db, &["discard", &running.to_string(), "--reason", "a bad address"]).ok();
         let ended = job(&mut conn, running);
         assert_eq!((ended.state, ended.generation), (State::Discarded, fence.generation + 1));
-        assert_eq!(ended.reason.as_deref(), Some("a bad address"));
+        let (reason, who) = ended.reason.as_deref().unwrap().split_once(" (").unwrap();
+        assert!(reason == "a bad address" && who.contains('@'), "{reason} by {who}");
         leasehold(db, &["discard", &running.to_string()]).refused(3, "not ended");
         mail("").enqueue(&mut conn).unwrap();
         leasehold(db, &["discard", "--kind", "mail"]).refused(3, "Discard 1 job?");

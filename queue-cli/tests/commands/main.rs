@@ -10,7 +10,11 @@ use serde_json::Value;
 mod change;
 mod look;
 mod refuse;
+mod screen;
+#[cfg(feature = "serve")]
+mod serve;
 mod tables;
+mod top;
 
 /// Fails at its only attempt, with `error` as the text.
 #[derive(Serialize, Deserialize, Job)]
