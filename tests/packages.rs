@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package, PackageId};
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("tests has a parent")
+        .to_owned()
 }
 
 fn read(path: &str) -> String {
@@ -21,7 +24,7 @@ fn metadata() -> Metadata {
         .features(cargo_metadata::CargoOpt::AllFeatures)
         .other_options(["--locked".to_owned()])
         .exec()
-        .unwrap()
+        .expect("Cargo.lock fits the manifests")
 }
 
 /// The packages that may be published.
@@ -35,7 +38,7 @@ fn published(metadata: &Metadata) -> Vec<&Package> {
 
 /// What users compile together with these packages.
 fn compiled<'m>(metadata: &'m Metadata, packages: &[&'m Package]) -> BTreeSet<&'m PackageId> {
-    let resolve = metadata.resolve.as_ref().unwrap();
+    let resolve = metadata.resolve.as_ref().expect("it was asked for");
     let nodes: BTreeMap<_, _> = resolve.nodes.iter().map(|node| (&node.id, node)).collect();
     let mut found = BTreeSet::new();
     let mut next: VecDeque<_> = packages.iter().map(|package| &package.id).collect();
