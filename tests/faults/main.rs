@@ -56,6 +56,8 @@ mod restarts;
 mod several_processes;
 mod stopped_process;
 #[cfg(feature = "postgres")]
+mod synchronous_standby;
+#[cfg(feature = "postgres")]
 mod terminated;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_leasehold-test-worker");
