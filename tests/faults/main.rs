@@ -57,6 +57,8 @@ mod restored;
 mod several_processes;
 mod stopped_process;
 #[cfg(feature = "postgres")]
+mod synchronous_standby;
+#[cfg(feature = "postgres")]
 mod terminated;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_leasehold-test-worker");
