@@ -53,6 +53,7 @@ mod read_only;
 mod recorded_steps;
 #[cfg(feature = "postgres")]
 mod restarts;
+mod restored;
 mod several_processes;
 mod stopped_process;
 #[cfg(feature = "postgres")]
