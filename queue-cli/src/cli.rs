@@ -73,8 +73,8 @@ pub(crate) enum OnDatabase {
     /// Makes, removes or prints the tables
     #[command(subcommand)]
     Migrate(Migrate),
-    /// Jobs by queue and state
-    Stats,
+    /// Jobs by queue and state, counted up to a bound: `5000+`
+    Stats(Stats),
     /// Jobs, one a line
     List(List),
     /// One job: attempts, errors, steps, progress
@@ -103,6 +103,9 @@ pub(crate) enum OnDatabase {
     Batch {
         /// Its id
         id: i64,
+        /// Counts every job, which takes longer the more there are
+        #[arg(long)]
+        exact: bool,
     },
     /// Removes jobs that have ended
     Purge(Purge),
@@ -140,6 +143,13 @@ pub(crate) struct List {
     /// The most jobs
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) limit: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Stats {
+    /// Counts every job, which takes longer the more there are
+    #[arg(long)]
+    pub(crate) exact: bool,
 }
 
 #[derive(Debug, Args)]

@@ -15,6 +15,7 @@ mod discard;
 mod doctor;
 mod edit;
 mod enqueue;
+mod figures;
 mod list;
 mod migrate;
 mod pause;
@@ -57,7 +58,7 @@ impl Run for OnDatabase {
     fn run<C: AsBackend>(&self, session: &mut Session<'_, C>) -> Result<(), Failure> {
         match self {
             Self::Migrate(what) => migrate::run(session, what),
-            Self::Stats => stats::run(session),
+            Self::Stats(what) => stats::run(session, what),
             Self::List(list) => list::run(session, list),
             Self::Show(show) => show::run(session, show),
             Self::Requeue(requeue) => requeue::run(session, requeue),
@@ -69,7 +70,7 @@ impl Run for OnDatabase {
             Self::Resume(paused) => pause::resume(session, paused),
             Self::Pauses => pause::list(session),
             Self::Schedules(what) => schedules::run(session, what),
-            Self::Batch { id } => batch::run(session, *id),
+            Self::Batch { id, exact } => batch::run(session, *id, *exact),
             Self::Purge(purge) => purge::run(session, purge),
             Self::Doctor => doctor::run(session),
             #[cfg(feature = "serve")]

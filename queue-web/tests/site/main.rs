@@ -6,6 +6,8 @@
 mod support;
 
 mod actions;
+#[cfg(feature = "postgres")]
+mod bounds;
 mod groups;
 mod lists;
 mod refusals;
