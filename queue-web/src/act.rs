@@ -73,10 +73,10 @@ impl Act {
 
     pub(crate) fn run<C: Backend>(&self, conn: &mut C, schema: &Schema, who: &str) -> Result<(), NotDone> {
         match self {
-            Self::Retry(id) => manage::requeue(conn, schema, *id).map_err(Into::into),
+            Self::Retry(id) => manage::requeue(conn, schema, *id, who).map_err(Into::into),
             Self::Cancel { id, hard, reason } => {
                 let how = if *hard { Cancel::Hard } else { Cancel::Soft };
-                let cancelled = manage::cancel(conn, schema, *id, how, &signed(reason, who))?;
+                let cancelled = manage::cancel(conn, schema, *id, how, who, &signed(reason, who))?;
                 if cancelled {
                     Ok(())
                 } else {
@@ -84,7 +84,7 @@ impl Act {
                 }
             }
             Self::Discard { id, reason } => {
-                let discarded = manage::discard(conn, schema, *id, &signed(reason, who))?;
+                let discarded = manage::discard(conn, schema, *id, who, &signed(reason, who))?;
                 if discarded {
                     Ok(())
                 } else {
@@ -93,11 +93,11 @@ impl Act {
             }
             Self::Pause { held, reason } => Ok(manage::pause(conn, schema, held.scope(), who, reason)?),
             Self::Resume(held) => {
-                let resumed = manage::resume(conn, schema, held.scope())?;
+                let resumed = manage::resume(conn, schema, held.scope(), who)?;
                 resumed.then_some(()).ok_or(NotDone::Missing)
             }
-            Self::PauseSchedule(name) => found(schedule::pause(conn, schema, name)),
-            Self::ResumeSchedule(name) => found(schedule::resume(conn, schema, name)),
+            Self::PauseSchedule(name) => found(schedule::pause(conn, schema, name, who)),
+            Self::ResumeSchedule(name) => found(schedule::resume(conn, schema, name, who)),
         }
     }
 }

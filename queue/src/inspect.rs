@@ -1,8 +1,9 @@
 //! Looking at jobs, for people and tests. Nothing here writes or takes a lock; see [`manage`](crate::manage) for that.
 //!
 //! What a page or a terminal shows all the time reads a bounded number of rows, however many there are, and no payload:
-//! [`queues()`], [`ended()`], [`workers()`], [`running()`], [`rates()`], [`failures()`], [`life()`], [`waits()`], [`search()`] and
-//! [`batch::list`](crate::batch::list), [`batch::glance`](crate::batch::glance()). [`counts`] and [`list`] read as many rows as it takes.
+//! [`queues()`], [`ended()`], [`workers()`], [`running()`], [`rates()`], [`failures()`], [`life()`], [`actions()`], [`waits()`],
+//! [`search()`], [`batch::list`](crate::batch::list) and [`batch::glance`](crate::batch::glance()). [`counts`] and [`list`] read as
+//! many rows as it takes.
 //!
 //! ```
 //! # include!("doctest_setup.rs");
@@ -24,6 +25,9 @@
 //! # Ok(())
 //! # }
 //! ```
+
+mod actions;
+pub use actions::{ActionFilter, ActionRecord, Target, actions};
 
 mod count;
 pub use count::Count;

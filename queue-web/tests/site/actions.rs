@@ -211,7 +211,7 @@ conformance!(
     fn whom_the_program_names_acts_by_a_marked_form(db: &mut Db) {
         let mut conn = prepare(db);
         let id = Note { n: 1 }.enqueue(&mut conn).unwrap().id();
-        manage::cancel(&mut conn, &Schema::default(), id, Cancel::Hard, "once").unwrap();
+        manage::cancel(&mut conn, &Schema::default(), id, Cancel::Hard, "ops", "once").unwrap();
         let hook = Site::builder().authenticate(|parts| Some(parts.headers.get("x-user")?.to_str().ok()?.to_owned()));
         let site = open(db, hook);
         let job = format!("/jobs/{id}");
