@@ -235,7 +235,7 @@ conformance!(
             told(&mut conn, id).unwrap(),
             "2 ready, 1 scheduled, 1 blocked, 1 running of 5; 0 0 0"
         );
-        batch::cancel(&mut conn, &schema, id, Cancel::Hard, "over").unwrap();
+        batch::cancel(&mut conn, &schema, id, Cancel::Hard, "me", "over").unwrap();
         assert_eq!(
             told(&mut conn, id).unwrap(),
             "0 ready, 0 scheduled, 0 blocked, 0 running of 0; 0 0 5"

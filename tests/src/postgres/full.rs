@@ -20,7 +20,7 @@ impl Database {
     ///
     /// Batch 1 has finished and open ones, 80,000 in all, and has not finished; batch 2 has finished.
     ///
-    /// 60,000 jobs wait or waited for job 600,001.
+    /// Job 600,001 is what 60,000 jobs wait or waited for, and was edited as often.
     #[track_caller]
     pub fn fill(&mut self) {
         for statement in [FINISHED, OPEN, RUNNING, OTHERS, "VACUUM (ANALYZE)", QUIET] {
@@ -79,6 +79,8 @@ const OTHERS: &str = "
     INSERT INTO leasehold.schedules (name, cron, zone, missed, kind, payload, queue, max_attempts, lease_ms, next_at, defined_by)
     SELECT 'schedule ' || n, '0 3 * * *', 'UTC', 'skip', 'note', '{\"n\":1}', 'default', 5, 60000, now() + INTERVAL '1 hour', 'call'
     FROM generate_series(1, 20) AS n;
+    INSERT INTO leasehold.actions (by, action, job_id, generation, new_generation)
+    SELECT 'Ada', 'edit', 600001, n, n + 1 FROM generate_series(1, 60000) AS n;
     INSERT INTO leasehold.pauses (scope, name, by, reason) VALUES ('kind', 'note', 'Ada', 'no paper')
 ";
 
@@ -89,5 +91,6 @@ const QUIET: &str = "
     ALTER TABLE leasehold.job_errors SET (autovacuum_enabled = off);
     ALTER TABLE leasehold.job_results SET (autovacuum_enabled = off);
     ALTER TABLE leasehold.job_waits SET (autovacuum_enabled = off);
+    ALTER TABLE leasehold.actions SET (autovacuum_enabled = off);
     ALTER TABLE leasehold.steps SET (autovacuum_enabled = off)
 ";
