@@ -80,9 +80,17 @@ impl Guard {
         if !self.check_hosts {
             return Ok(());
         }
-        let authority = authority(parts).ok_or(Denied::Host)?;
-        let name = without_port(authority).to_ascii_lowercase();
-        let known = is_loopback(&name) || self.hosts.contains(&name);
+        let is_known = |authority: &str| {
+            let name = without_port(authority).to_ascii_lowercase();
+            is_loopback(&name) || self.hosts.contains(&name)
+        };
+        // Each of them, where a request has more than one: a proxy in between may have gone by another than we do.
+        let headers = parts.headers.get_all(HOST).iter();
+        let mut names = headers
+            .map(|value| value.to_str().ok())
+            .chain(parts.uri.authority().map(|authority| Some(authority.as_str())))
+            .peekable();
+        let known = names.peek().is_some() && names.all(|name| name.is_some_and(is_known));
         known.then_some(()).ok_or(Denied::Host)
     }
 

@@ -44,6 +44,10 @@ mod texts;
 
 mod time;
 
+mod request;
+
+mod search;
+
 mod data;
 pub use data::OpenError;
 
@@ -58,8 +62,6 @@ mod site;
 pub use site::Site;
 
 mod guard;
-
-mod request;
 
 mod respond;
 

@@ -6,9 +6,16 @@
 mod support;
 
 mod actions;
+mod attacks;
+mod colours;
 mod groups;
+mod large;
+mod life;
 mod lists;
+mod many;
+mod outages;
 mod refusals;
+mod search;
 #[cfg(feature = "server")]
 mod server;
 mod visitors;
