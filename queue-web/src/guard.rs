@@ -10,7 +10,7 @@ use http::request::Parts;
 use uuid::Uuid;
 
 use crate::request::cookie;
-use crate::session::{Key, LASTS, Token, same};
+use crate::session::{Key, LASTS, Over, Token, same};
 use crate::texts;
 
 pub(crate) type Hook = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>;
@@ -27,6 +27,7 @@ pub(crate) struct Guard {
     pub(crate) check_hosts: bool,
     pub(crate) secure: bool,
     pub(crate) base: String,
+    pub(crate) over: Over,
 }
 
 /// Whoever has asked.
@@ -122,7 +123,7 @@ impl Guard {
                 ..Visitor::default()
             });
         }
-        let session = cookie(parts, SESSION)?;
+        let session = cookie(parts, SESSION).filter(|session| !self.over.has(session))?;
         Some(Visitor {
             who: Some(self.key.session(session, now)?),
             mark: Some(self.key.mark(session)),
@@ -153,8 +154,11 @@ impl Guard {
         })
     }
 
-    /// Ends a session in the browser.
-    pub(crate) fn log_out(&self) -> String {
+    /// Ends a session, here and in the browser.
+    pub(crate) fn log_out(&self, parts: &Parts, now: SystemTime) -> String {
+        if let Some(session) = cookie(parts, SESSION) {
+            self.over.end(session, now);
+        }
         self.cookie(SESSION, "", Some(0))
     }
 

@@ -186,7 +186,10 @@ impl Site {
                 log::info!("{who:?} did by the web page: {act:?}, {done:?}");
                 Ok(Answer::To(self.look(visitor, now).to(&act.shown_at(done)), None))
             }
-            Route::LogOut => Ok(Answer::To(self.look(visitor, now).to("/"), Some(self.guard.log_out()))),
+            Route::LogOut => {
+                let out = self.guard.log_out(parts, now);
+                Ok(Answer::To(self.look(visitor, now).to("/"), Some(out)))
+            }
             _ => Err(Refused::Lost(Lost::Method("GET, HEAD"))),
         }
     }

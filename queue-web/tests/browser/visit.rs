@@ -130,6 +130,19 @@ async fn act<C: Backend>(page: &Page, fixture: &Fixture<C>) -> Result<(), CmdErr
     Ok(())
 }
 
+/// Gives everything a name as long as may be, without a space.
+fn lengthen<D: TestDb>(db: &mut D) {
+    let (name, long) = ("w".repeat(128), "w".repeat(255));
+    db.sql(&format!(
+        "UPDATE leasehold.jobs SET queue = '{name}', kind = '{name}', idempotency_key = substr('{long}', 1, 200) || id;
+         UPDATE leasehold.finished_jobs SET queue = '{name}', kind = '{name}', reason = '{long}';
+         UPDATE leasehold.job_errors SET error = '{long}{long}'; UPDATE leasehold.batches SET name = '{long}';
+         UPDATE leasehold.job_progress SET text = '{long}'; UPDATE leasehold.workers SET host = '{long}'"
+    ));
+    let (conn, schema) = (&mut db.connect(), Schema::default());
+    manage::pause(conn, &schema, manage::Scope::Kind(&name), &long, &long).unwrap();
+}
+
 async fn whole_visit<D: TestDb>(page: &Page, db: &mut D) -> Result<(), CmdError> {
     let fixture = Fixture::new(db);
     page.visit(fixture.url()).await?;
@@ -147,13 +160,20 @@ async fn whole_visit<D: TestDb>(page: &Page, db: &mut D) -> Result<(), CmdError>
     turn_pages(page).await?;
     act(page, &fixture).await?;
 
+    lengthen(db);
+    page.look_through(PHONE).await?;
+    log_in(page).await?;
+    for (_, path) in paths(&fixture) {
+        page.open(&path).await?;
+    }
+
     let (conn, schema) = (&mut db.connect(), Schema::default());
     let state = |conn: &mut D::Connection, id| inspect::job(conn, &schema, id).unwrap().unwrap().state;
     assert_eq!(state(conn, fixture.failed), State::Ready);
     assert_eq!(state(conn, fixture.another), State::Ready);
     assert_eq!(state(conn, fixture.waiting), State::Discarded);
     let pauses = manage::pauses(conn, &schema).unwrap();
-    assert_eq!(pauses.len(), 1, "{pauses:?}");
+    assert_eq!(pauses.len(), 2, "{pauses:?}");
     let schedules = schedule::list(conn, &schema).unwrap();
     assert!(schedules.iter().any(|schedule| schedule.paused));
     Ok(())

@@ -1,7 +1,8 @@
 //! What somebody sends who means no good.
 
-use http::header::{ACCEPT, AUTHORIZATION, COOKIE};
-use leasehold::inspect::{self, State};
+use std::time::SystemTime;
+
+use http::header::COOKIE;
 use leasehold::schedule::{self, Schedule};
 use leasehold::{Batch, EnqueueOptions, Job, Schema, Workflow, manage};
 use leasehold_web::Site;
@@ -189,95 +190,56 @@ conformance!(
 );
 
 conformance!(
-    fn a_token_in_an_address_opens_nothing(db: &mut Db) {
+    fn numbers_at_their_ends_are_shown(db: &mut Db) {
         let mut conn = prepare(db);
-        let id = Note { n: 1 }.enqueue(&mut conn).unwrap().id();
-        let visit = Visit::begin(db);
-        for path in [format!("/?token={TOKEN}"), format!("/jobs?bearer={TOKEN}")] {
-            assert_eq!(get(&visit.site, &path).status, 401, "{path}");
+        let schema = Schema::default();
+        let batch = Batch::new("batch").add_all(&[Note { n: 1 }], &EnqueueOptions::new());
+        let batch = batch.enqueue(&mut conn).unwrap().id;
+        let job = Note { n: 2 }.enqueue(&mut conn).unwrap().id();
+        let ended = Note { n: 3 }.enqueue(&mut conn).unwrap().id();
+        manage::cancel(&mut conn, &schema, ended, manage::Cancel::Hard, "x").unwrap();
+        schedule::put(&mut conn, &schema, &Schedule::new("s", "0 * * * *").job(&Note { n: 4 })).unwrap();
+        let running = Step::now(1, Then::Commit).enqueue(&mut conn).unwrap().id();
+        claim_and_die::<Step, _>(&mut conn, true);
+        db.sql(
+            "INSERT INTO leasehold.job_progress (job_id, generation, done, total, text, at) \
+                SELECT id, 9223372036854775806, 9223372036854775807, 0, 'x', created_at FROM leasehold.jobs WHERE worker IS NOT NULL;
+             UPDATE leasehold.jobs SET priority = -32768, attempt = 2147483647, max_attempts = 1, \
+                generation = 9223372036854775806, lease_ms = 31536000000;
+             UPDATE leasehold.finished_jobs SET priority = 32767, attempt = 0, generation = 9223372036854775806",
+        );
+        // The first day of the years that have four digits, and the last but one.
+        for at in ["-62135596800000", "253402171200000"] {
+            let now = SystemTime::now()
+                .duration_since(SystemTime::UNIX_EPOCH)
+                .unwrap()
+                .as_millis();
+            let distance = at.parse::<i64>().unwrap() - i64::try_from(now).unwrap();
+            for (table, column) in [
+                ("jobs", "created_at"),
+                ("jobs", "run_at"),
+                ("finished_jobs", "finished_at"),
+                ("finished_jobs", "created_at"),
+                ("batches", "created_at"),
+                ("schedules", "next_at"),
+            ] {
+                db.set_time(&format!("leasehold.{table}"), column, distance, "1 = 1");
+            }
+            db.set_time("leasehold.jobs", "lease_until", distance, "worker IS NOT NULL");
+            let site = reader(db);
+            for path in paths(job, ended, batch)
+                .iter()
+                .filter(|path| !path.starts_with("/jobs/cancel"))
+            {
+                page(&site, path).hides("NaN");
+            }
+            page(&site, &format!("/jobs/{running}"));
+            let first = page(&site, "/jobs?state=cancelled");
+            first.shows(if at.starts_with('-') {
+                "0001-01-01T"
+            } else {
+                "9999-12-30T"
+            });
         }
-        let path = format!("/jobs/{id}/cancel");
-        let mark = &visit.mark;
-        let send_to = |path: &str, body: Vec<u8>| {
-            let request = form(path).header(COOKIE, &visit.cookie);
-            send(&visit.site, request.body(body).unwrap()).status.as_u16()
-        };
-        assert_eq!(
-            send_to(&format!("{path}?mark={mark}"), Vec::new()),
-            403,
-            "a mark in an address"
-        );
-        let login = format!("/login?token={TOKEN}");
-        assert_eq!(post(&visit.site, &login, &[]).status, 401);
-        let twice = format!("mark=x&mark={mark}");
-        assert_eq!(send_to(&path, twice.into_bytes()), 400, "two marks");
-        let both = [format!("mark={mark}&reason=%ff").into_bytes(), b"mark=%ff".to_vec()];
-        for body in both {
-            assert_eq!(send_to(&path, body), 400, "no text");
-        }
-        assert_eq!(
-            inspect::job(&mut conn, &Schema::default(), id).unwrap().unwrap().state,
-            State::Ready
-        );
-    }
-);
-
-conformance!(
-    fn a_mark_of_another_session_or_token_is_worth_nothing(db: &mut Db) {
-        let mut conn = prepare(db);
-        let id = Note { n: 1 }.enqueue(&mut conn).unwrap().id();
-        let old = Visit::begin(db);
-        assert_eq!(old.act("/logout", &[]).status, 303);
-        let new = Visit::begin(db);
-        let path = format!("/jobs/{id}/cancel");
-        let act = |cookie: &str, mark: &str| {
-            let request = form(&path).header(COOKIE, cookie).body(encoded(&[("mark", mark)]));
-            send(&new.site, request.unwrap()).status.as_u16()
-        };
-        assert_eq!(act(&new.cookie, &old.mark), 403, "replayed in the next session");
-        let other = open(db, Site::builder().token("another token of this site"));
-        let request = form(&path).header(COOKIE, &new.cookie);
-        assert_eq!(
-            send(&other, request.body(encoded(&[("mark", &new.mark)])).unwrap()).status,
-            401
-        );
-        // Two cookies of the name: the browser's own is told first, and one that somebody else has set does not help.
-        let both = format!("leasehold_session=x; {}", new.cookie);
-        assert_eq!(act(&both, &new.mark), 401);
-        assert_eq!(act(&new.cookie, &new.mark), 303);
-        let odd = form(&path)
-            .header(COOKIE, &new.cookie)
-            .header(AUTHORIZATION, "Bearer x")
-            .body(encoded(&[("mark", &new.mark)]))
-            .unwrap();
-        assert_eq!(
-            send(&new.site, odd).status,
-            401,
-            "a wrong bearer token beside a session"
-        );
-    }
-);
-
-conformance!(
-    fn texts_of_a_megabyte_are_stored_by_no_form(db: &mut Db) {
-        let mut conn = prepare(db);
-        let id = Note { n: 1 }.enqueue(&mut conn).unwrap().id();
-        let visit = Visit::begin(db);
-        let long = "a".repeat(1 << 20);
-        for (path, field) in [
-            (format!("/jobs/{id}/cancel"), "reason"),
-            ("/pause".to_owned(), "name"),
-            ("/schedules/pause".to_owned(), "name"),
-            ("/jobs/cancel".to_owned(), "ids"),
-        ] {
-            let fields = [("scope", "queue"), (field, long.as_str())];
-            assert_eq!(visit.act(&path, &fields).status, 413, "{path}");
-        }
-        let login = post(&visit.site, "/login", &[("token", TOKEN), ("who", &"é".repeat(5000))]);
-        assert!(login.cookie().len() < 400);
-        let odd = request("GET", "/")
-            .header(ACCEPT, "a".repeat(1 << 20))
-            .header(COOKIE, "b".repeat(1 << 20));
-        assert_eq!(send(&visit.site, odd.body(Vec::new()).unwrap()).status, 401);
     }
 );

@@ -7,7 +7,9 @@ mod support;
 
 mod actions;
 mod attacks;
+mod chance;
 mod colours;
+mod forgeries;
 mod groups;
 mod large;
 mod life;
