@@ -54,6 +54,8 @@ fn watch<C: AsBackend>(
 ) -> Result<(), Failure> {
     let mut next = Instant::now() + top.interval;
     let mut misses = 0;
+    // From here on another size is heard of: what a terminal drops between the first paint and the first look is lost otherwise.
+    event::poll(Duration::ZERO)?;
     loop {
         terminal.draw(|frame| draw::draw(frame, &view))?;
         match pressed(&mut view, next)? {

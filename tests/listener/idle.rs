@@ -68,10 +68,12 @@ impl Handler<PgConnection, Holds> for Hold {
     }
 }
 
+/// Idle whenever its thread is not: it claims nothing ahead.
 fn holder(db: &Database) -> (Worker<PgConnection, Holds>, Receiver<i64>, Sender<()>) {
     let ((begun, begins), (go, end)) = (unbounded(), unbounded());
     let worker = Worker::new(db.url(), Holds { begun, end })
         .threads(1)
+        .fixed_batch(0)
         .poll_interval(HOUR);
     (worker.register::<Hold>(), begins, go)
 }

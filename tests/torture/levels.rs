@@ -83,8 +83,11 @@ fn postgres_with_lazy_commits_holds_under_crashes() {
 #[cfg(feature = "postgres")]
 #[test]
 fn postgres_with_lazy_claims_tells_generations_twice_and_holds() {
-    let mut settings = Settings::new(Kind::Postgres, seconds().max(10));
-    (settings.crashes, settings.lazy_commits, settings.lazy_claims) = (true, true, true);
-    let report = holds(&settings);
-    assert!(report.told_twice() > 0, "{report}");
+    // Whether a crash takes such a claim back is chance, and less than even in a short run.
+    let told_twice = |_| {
+        let mut settings = Settings::new(Kind::Postgres, seconds().max(10));
+        (settings.crashes, settings.lazy_commits, settings.lazy_claims) = (true, true, true);
+        holds(&settings).told_twice() > 0
+    };
+    assert!((0..30).any(told_twice), "no crash took back a claim in thirty runs");
 }

@@ -151,17 +151,42 @@ pub(crate) fn masked(url: &str, error: &impl std::fmt::Display) -> String {
     text
 }
 
-/// How long a look that has found little rests: no longer than usual, unless it took long, because it stepped over dead
-/// entries that an old transaction keeps. Then twenty times as long, a minute at the most.
-pub(crate) fn pause_after(took: Duration) -> Duration {
-    const CHEAP: Duration = Duration::from_millis(50);
-    const LONGEST: Duration = Duration::from_secs(60);
-    took.saturating_sub(CHEAP).saturating_mul(20).min(LONGEST)
+/// How long looks that have found little rest: no longer than usual, unless they take long, because they step over dead
+/// entries that an old transaction keeps. Then twenty times as long, a minute at the most. One slow look alone says
+/// nothing: it waited for a lock, or for the machine.
+#[derive(Debug, Default)]
+pub(crate) struct Rest {
+    last: Duration,
+}
+
+impl Rest {
+    /// After a look that took so long.
+    pub(crate) fn after(&mut self, took: Duration) -> Duration {
+        const CHEAP: Duration = Duration::from_millis(50);
+        const LONGEST: Duration = Duration::from_secs(60);
+        let cost = took.min(std::mem::replace(&mut self.last, took));
+        cost.saturating_sub(CHEAP).saturating_mul(20).min(LONGEST)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::masked;
+    use std::time::Duration;
+
+    use super::{Rest, masked};
+
+    #[test]
+    fn looks_that_take_long_rest_for_longer_and_a_single_slow_one_does_not() {
+        let (mut rest, none) = (Rest::default(), Duration::ZERO);
+        let ms = Duration::from_millis;
+        assert_eq!(rest.after(ms(3000)), none, "one may have waited for the machine");
+        assert_eq!(rest.after(ms(1)), none);
+        assert_eq!(rest.after(ms(3000)), none);
+        assert_eq!(rest.after(ms(1050)), ms(20_000), "as the cheaper of two");
+        assert_eq!(rest.after(Duration::MAX), ms(20_000));
+        assert_eq!(rest.after(Duration::MAX), ms(60_000));
+        assert_eq!(rest.after(ms(50)), none);
+    }
 
     #[test]
     fn a_password_does_not_show_in_an_error() {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::select;
 use diesel::result::QueryResult;
 
-use super::control::{Failure, pause_after, spread};
+use super::control::{Failure, Rest, spread};
 use super::retention::Purges;
 use super::{Shared, Stop};
 use crate::backend::{Backend, Swept};
@@ -32,6 +32,7 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) {
     #[cfg(feature = "schedules")]
     let mut schedules = super::schedules::Schedules::default();
     let mut purges = Purges::new();
+    let mut rest = Rest::default();
     loop {
         if Instant::now() >= show_at {
             show_at = Instant::now() + SHOW_EVERY;
@@ -54,7 +55,7 @@ pub(crate) fn run<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>) {
         let begun = Instant::now();
         // Both, whatever the first one finds.
         let full = sweep(shared) | discard_expired(shared);
-        let dear = pause_after(begun.elapsed());
+        let dear = rest.after(begun.elapsed());
         let wait = spread(if full {
             shared.sweep_every / 10
         } else {

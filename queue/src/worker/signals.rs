@@ -59,13 +59,30 @@ impl<C: Backend, A: Send + Sync + 'static> Worker<C, A> {
 }
 
 impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
-    /// Blocks until SIGINT or SIGTERM, then shuts down as [`Running::shutdown`] does; a second signal ends the patience.
+    /// Waits for SIGINT or SIGTERM, and then stops as [`Running::shutdown`] with this `patience` does; a second signal ends
+    /// the patience. It is what the `main` of a service ends with.
+    ///
+    /// Signals are watched from this call on; before it, they end the process as they do without it.
     ///
     /// # Errors
     ///
-    /// When the signals cannot be watched; the worker is stopped then.
+    /// When signals cannot be watched. The worker is stopped then, without patience.
+    ///
+    /// ```no_run
+    /// # include!("../doctest_setup.rs");
+    /// use std::time::Duration;
+    /// use leasehold::Worker;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let worker = Worker::<SqliteConnection, _>::new("app.db", ()).register::<Greet>();
+    /// let report = worker.start()?.run_until_signalled(Duration::from_secs(30))?;
+    /// println!("{} were put back", report.released + report.abandoned);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn run_until_signalled(mut self, patience: Duration) -> std::io::Result<ShutdownReport> {
         let _watch = watch(&self)?;
+        // Nothing is ever sent: it closes at the stop.
         let _ = self.shared.stop.stopped().recv();
         Ok(self.stop(patience))
     }

@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, select};
 use uuid::Uuid;
 
 use super::Shared;
-use super::control::{Control, Failure, pause_after, spread};
+use super::control::{Control, Failure, Rest, spread};
 use super::cursor::{self, Cursor, Start};
 use super::executor::Claimed;
 use crate::backend::{Backend, ClaimRequest, ClaimedRow, Served};
@@ -29,6 +29,7 @@ pub(crate) struct Source<'a, C: Backend, A> {
     /// A claim whose answer was lost: its token, when it was sent, and whether it recorded that handlers begin.
     in_doubt: Option<(Uuid, Instant, bool)>,
     promote_at: Instant,
+    promote_rest: Rest,
     /// Which lane is claimed first goes round with it.
     claims: usize,
     /// Where each lane is claimed from.
@@ -58,6 +59,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
             wake,
             in_doubt: None,
             promote_at: Instant::now(),
+            promote_rest: Rest::default(),
             claims: 0,
             cursors: shared.lanes.iter().map(|lane| Cursor::new(&lane.serves)).collect(),
             took_all: false,
@@ -222,7 +224,7 @@ impl<'a, C: Backend, A: Send + Sync + 'static> Source<'a, C, A> {
         let promoted = self
             .control
             .run(|conn| conn.promote(&shared.schema, &shared.serves, PROMOTE_LIMIT))?;
-        let dear = pause_after(begun.elapsed());
+        let dear = self.promote_rest.after(begun.elapsed());
         if promoted > 0 {
             shared.behind.store(true, Ordering::Release);
             // They may have limits.

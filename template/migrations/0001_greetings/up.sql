@@ -1,0 +1,4 @@
+CREATE TABLE greetings (
+    id INTEGER PRIMARY KEY,
+    text TEXT NOT NULL
+);
