@@ -105,7 +105,7 @@ conformance!(
                 })
                 .collect();
             let fields = fields.join("&");
-            let posted = next(&mut seed) % 2 == 0;
+            let posted = next(&mut seed) % 2 == 1;
             let request = match posted {
                 true => form(path).body(format!("mark={}&{fields}", visit.mark).into_bytes()),
                 false => request("GET", &format!("{path}?{fields}")).body(Vec::new()),
