@@ -1,21 +1,20 @@
 //! What a visitor may do, and how it is done: by the library's own functions.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use leasehold::batch::{self, BatchError};
 use leasehold::inspect::State;
 use leasehold::manage::{self, Cancel, Edit, EditError, RequeueError, Scope};
 use leasehold::schedule::{self, ScheduleError};
 use leasehold::{Backend, Schema};
 
 use crate::data::DataError;
-use crate::request::{Pairs, query};
-use crate::route::{Deed, ManyDeed};
-use crate::{search, texts};
+use crate::request::Pairs;
+use crate::route::Deed;
+use crate::texts;
 
-/// Jobs that are acted on by one form.
-pub(crate) const MOST_AT_ONCE: usize = 500;
-/// Whoever acts on many jobs would rather be told how far it went.
-const PATIENCE: Duration = Duration::from_secs(10);
+mod many;
+pub(crate) use many::{MOST_AT_ONCE, Many};
 
 /// What is paused or resumed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +43,11 @@ pub(crate) enum Act {
         generation: i64,
     },
     Many(Many),
+    CancelBatch {
+        id: i64,
+        hard: bool,
+        reason: String,
+    },
     Pause {
         held: Held,
         reason: String,
@@ -51,18 +55,6 @@ pub(crate) enum Act {
     Resume(Held),
     PauseSchedule(String),
     ResumeSchedule(String),
-}
-
-/// The same deed for many jobs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Many {
-    deed: ManyDeed,
-    /// In their order, as whatever locks many of them takes them.
-    ids: Vec<i64>,
-    hard: bool,
-    reason: String,
-    /// The query of the list that they were chosen from.
-    list: String,
 }
 
 /// How many jobs were acted on, where more than one was meant.
@@ -95,13 +87,12 @@ impl Act {
                 id,
                 generation: form.number("generation").ok()??,
             },
-            Deed::Many(deed) => Self::Many(Many {
-                deed,
-                ids: ids(form.get("ids")?)?,
+            Deed::Many(deed) => Self::Many(Many::read(deed, form, reason())?),
+            Deed::CancelBatch(id) => Self::CancelBatch {
+                id,
                 hard: form.get("how") == Some("hard"),
                 reason: reason(),
-                list: query(&search::fields(form)),
-            }),
+            },
             Deed::Pause => Self::Pause {
                 held: Held::read(form)?,
                 reason: reason(),
@@ -118,10 +109,8 @@ impl Act {
             Self::Retry(id) | Self::Cancel { id, .. } | Self::Discard { id, .. } | Self::Run { id, .. } => {
                 format!("/jobs/{id}")
             }
-            Self::Many(Many { deed, ids, list, .. }) => {
-                let (deed, done, of) = (deed.as_str(), done.0, ids.len());
-                format!("/jobs?{list}&deed={deed}&done={done}&of={of}")
-            }
+            Self::Many(many) => many.shown_at(done),
+            Self::CancelBatch { id, .. } => format!("/batches/{id}"),
             Self::Pause { .. } | Self::Resume(_) => "/queues".to_owned(),
             Self::PauseSchedule(_) | Self::ResumeSchedule(_) => "/schedules".to_owned(),
         }
@@ -147,6 +136,9 @@ impl Act {
                 manage::edit(conn, schema, *id, *generation, &now)?;
             }
             Self::Many(many) => return many.run(conn, schema, who),
+            Self::CancelBatch { id, hard, reason } => {
+                batch::cancel(conn, schema, *id, how(*hard), &signed(reason, who))?;
+            }
             Self::Pause { held, reason } => manage::pause(conn, schema, held.scope(), who, reason)?,
             Self::Resume(held) => {
                 let resumed = manage::resume(conn, schema, held.scope())?;
@@ -157,36 +149,6 @@ impl Act {
         }
         Ok(Done(1))
     }
-}
-
-impl Many {
-    /// One after the other, each in a transaction of its own. A job that has moved on meanwhile is left as it is.
-    fn run<C: Backend>(&self, conn: &mut C, schema: &Schema, who: &str) -> Result<Done, NotDone> {
-        let (since, reason) = (Instant::now(), signed(&self.reason, who));
-        let mut done = 0;
-        for id in self.ids.iter().take_while(|_| since.elapsed() < PATIENCE) {
-            let acted = match self.deed {
-                ManyDeed::Retry => match manage::requeue(conn, schema, *id) {
-                    Ok(()) => true,
-                    Err(RequeueError::Database(error)) => return Err(error.into()),
-                    Err(_) => false,
-                },
-                ManyDeed::Cancel => manage::cancel(conn, schema, *id, how(self.hard), &reason)?,
-                ManyDeed::Discard => manage::discard(conn, schema, *id, &reason)?,
-            };
-            done += u64::from(acted);
-        }
-        Ok(Done(done))
-    }
-}
-
-/// Ids with commas between them.
-fn ids(text: &str) -> Option<Vec<i64>> {
-    let ids: Result<Vec<i64>, _> = text.split(',').map(str::parse).collect();
-    let mut ids = ids.ok().filter(|ids| ids.len() <= MOST_AT_ONCE)?;
-    ids.sort_unstable();
-    ids.dedup();
-    Some(ids)
 }
 
 fn how(hard: bool) -> Cancel {
@@ -245,6 +207,16 @@ fn found(done: Result<bool, ScheduleError>) -> Result<(), NotDone> {
 impl From<diesel::result::Error> for NotDone {
     fn from(error: diesel::result::Error) -> Self {
         Self::Data(error.into())
+    }
+}
+
+impl From<BatchError> for NotDone {
+    fn from(error: BatchError) -> Self {
+        match error {
+            BatchError::Missing { .. } => Self::Missing,
+            BatchError::Database(error) => error.into(),
+            error => Self::Conflict(error.to_string()),
+        }
     }
 }
 

@@ -72,6 +72,7 @@ pub(crate) const ACTION: &str = "Action";
 pub(crate) const NO_SCHEDULES: &str = "There are no schedules.";
 pub(crate) const OPEN_BATCH: &str = "Open";
 pub(crate) const SHARE: &str = "How its jobs are";
+pub(crate) const CANCEL_BATCH: &str = "Cancel the batch";
 pub(crate) const NOT_FINISHED: &str = "not finished";
 pub(crate) const FINISHED: &str = "Finished";
 pub(crate) const JOBS_OF_BATCH: &str = "Its jobs";

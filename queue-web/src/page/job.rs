@@ -56,7 +56,8 @@ fn actions(look: &Look<'_>, job: &JobSummary) -> Markup {
     }
 }
 
-fn end(look: &Look<'_>, path: &str, name: &str, asks_how: bool) -> Markup {
+/// The form by which something is ended, folded away.
+pub(crate) fn end(look: &Look<'_>, path: &str, name: &str, asks_how: bool) -> Markup {
     html! {
         details {
             summary { (name) "…" }

@@ -99,11 +99,12 @@ async fn act<C: Backend>(page: &Page, fixture: &Fixture<C>) -> Result<(), CmdErr
     page.says("no reason given (by hand: Ada)").await?;
 
     page.open("/queues").await?;
-    page.write("form[action$=pause] [name=name]", "mail").await?;
-    page.write("form[action$=pause] [name=reason]", "moving").await?;
-    page.click("form[action$=pause] button").await?;
+    page.write(".fields[action$=pause] [name=name]", "mail").await?;
+    page.write(".fields[action$=pause] [name=reason]", "moving").await?;
+    page.click(".fields[action$=pause] button").await?;
     page.says("moving").await?;
-    page.click("form[action$=resume] button").await?;
+    page.click("section form[action$=resume]:has([value=mail]) button")
+        .await?;
     page.says_no_more("moving").await?;
     page.open("/schedules").await?;
     page.click("tr:nth-child(2) form[action$=pause] button").await?;

@@ -85,6 +85,29 @@ conformance!(
 );
 
 conformance!(
+    fn each_queue_of_the_list_is_paused_by_its_own_button(db: &mut Db) {
+        let mut conn = prepare(db);
+        Note { n: 1 }.enqueue(&mut conn).unwrap();
+        db.sql("UPDATE leasehold.jobs SET queue = ' a/b \"%'");
+        let visit = Visit::begin(db);
+        let queues = visit.look("/queues");
+        let (_, row) = queues.text.split_once("<tbody>").unwrap();
+        assert!(
+            row.contains("action=\"/pause\"") && row.contains("name=\"name\" value=\" a/b &quot;%\""),
+            "{row}"
+        );
+        let fields = [("scope", "queue"), ("name", " a/b \"%")];
+        let paused = visit.done("/pause", &fields);
+        let (_, row) = paused.text.split_once("<tbody>").unwrap();
+        assert!(
+            row.split("</tbody>").next().unwrap().contains("action=\"/resume\""),
+            "{row}"
+        );
+        visit.done("/resume", &fields).shows("Nothing is paused.");
+    }
+);
+
+conformance!(
     fn without_a_token_nothing_can_be_done(db: &mut Db) {
         let mut conn = prepare(db);
         let id = Note { n: 1 }.enqueue(&mut conn).unwrap().id();
