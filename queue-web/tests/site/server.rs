@@ -1,6 +1,6 @@
 //! The server of its own.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use leasehold_web::{ServeError, Server, Serving, Site};
@@ -158,5 +158,38 @@ conformance!(
                 assert!(statuses.contains(&status.as_str()), "{status}: {request:.60}");
             }
         }
+    }
+);
+
+conformance!(
+    #[skip(sqlite, "readers wait for nobody there")]
+    fn a_database_without_an_answer_is_given_up_and_the_server_goes_on(db: &mut Db) {
+        use diesel::connection::SimpleConnection;
+        use diesel::r2d2::{ConnectionManager, Pool};
+
+        prepare(db);
+        // The program's own connections, which wait for as long as they are kept waiting.
+        let pool = Pool::new(ConnectionManager::<Connection>::new(db.url())).unwrap();
+        let serving = Server::bind(Site::builder().with_pool(pool).unwrap(), local());
+        let serving = serving.unwrap().start().unwrap();
+        let mut holder = db.connect();
+        holder
+            .batch_execute("BEGIN; LOCK TABLE leasehold.pauses IN ACCESS EXCLUSIVE MODE")
+            .unwrap();
+        // More than there are threads: the last ones wait for a thread, and are given up without having had one.
+        std::thread::scope(|scope| {
+            let asked: Vec<_> = (0..12)
+                .map(|_| scope.spawn(|| ask(&serving, "GET /queues HTTP/1.1\r\nhost: localhost")))
+                .collect();
+            for answer in asked {
+                let answer = answer.join().unwrap();
+                assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+                assert!(answer.contains("does not answer in time"), "{answer}");
+            }
+        });
+        holder.batch_execute("ROLLBACK").unwrap();
+        eventually(SOON, "the threads are free again", || {
+            ask(&serving, "GET /queues HTTP/1.1\r\nhost: localhost").starts_with("HTTP/1.1 200 OK")
+        });
     }
 );
