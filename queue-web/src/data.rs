@@ -79,8 +79,8 @@ pub(crate) trait Source: Send + Sync {
     /// Worker processes, and running jobs.
     fn workers(&self) -> Data<(Vec<WorkerRecord>, Vec<RunningRecord>)>;
 
-    /// The next jobs that are meant, `limit` at the most, and how many there are, if that is asked for.
-    fn jobs(&self, wanted: &Wanted, limit: usize, counted: bool) -> Data<(Found, Option<Count>)>;
+    /// The next jobs that are meant, `limit` at the most; with the first ones how many there are.
+    fn jobs(&self, wanted: &Wanted, limit: usize) -> Data<(Found, Option<Count>)>;
 
     /// The job that has a key.
     fn holder(&self, key: &Key<'_>) -> Data<Option<i64>>;
@@ -164,12 +164,12 @@ impl<C: Backend> Source for Database<C> {
         Ok((workers, running))
     }
 
-    fn jobs(&self, wanted: &Wanted, limit: usize, counted: bool) -> Data<(Found, Option<Count>)> {
+    fn jobs(&self, wanted: &Wanted, limit: usize) -> Data<(Found, Option<Count>)> {
         let (conn, schema) = (&mut *self.pool.get()?, &self.schema);
         let found = wanted.find::<C>(conn, schema, limit)?;
-        let count = match counted {
-            true => Some(wanted.count::<C>(conn, schema)?),
-            false => None,
+        let count = match wanted.from {
+            None => Some(wanted.count::<C>(conn, schema, &found, limit)?),
+            Some(_) => None,
         };
         Ok((found, count))
     }

@@ -12,8 +12,8 @@ use crate::texts;
 
 /// Jobs that are counted: behind that the list says "more than".
 const COUNTED: usize = 1000;
-/// Ready jobs that are read at once where only some of them are meant.
-const AT_ONCE: u32 = 1000;
+/// Ready jobs that are read first where only some of them are meant; then as many as are looked at for one answer.
+const AT_FIRST: u32 = 1000;
 /// Jobs that are looked at for one answer.
 const LOOKED_AT: u64 = 10_000;
 
@@ -107,9 +107,9 @@ impl Wanted {
 
     /// The next `limit` jobs from the place on.
     pub(crate) fn find<C: Backend>(&self, conn: &mut C, schema: &Schema, limit: usize) -> QueryResult<Found> {
-        let at_once = match self.is_whole() {
+        let mut at_once = match self.is_whole() {
             true => u32::try_from(limit).unwrap_or(u32::MAX),
-            false => AT_ONCE,
+            false => AT_FIRST,
         };
         let mut found = Found {
             next: self.from,
@@ -129,19 +129,27 @@ impl Wanted {
                     return Ok(found);
                 }
             }
-            if found.next.is_none() || found.looked >= LOOKED_AT {
+            let left = LOOKED_AT.saturating_sub(found.looked);
+            if found.next.is_none() || left == 0 {
                 return Ok(found);
             }
+            at_once = u32::try_from(left).unwrap_or(u32::MAX);
         }
     }
 
-    /// How many there are, as far as they are counted.
-    pub(crate) fn count<C: Backend>(&self, conn: &mut C, schema: &Schema) -> QueryResult<Count> {
-        let all = Self {
-            from: None,
-            ..self.clone()
+    /// How many there are, as far as they are counted. `first` is the first page, of `limit` jobs at the most.
+    pub(crate) fn count<C: Backend>(
+        &self,
+        conn: &mut C,
+        schema: &Schema,
+        first: &Found,
+        limit: usize,
+    ) -> QueryResult<Count> {
+        let counted = match first.jobs.len() < limit {
+            true => None,
+            false => Some(self.find(conn, schema, COUNTED)?),
         };
-        let found = all.find(conn, schema, COUNTED)?;
+        let found = counted.as_ref().unwrap_or(first);
         let mut count = Count::default();
         count.rows = found.jobs.len() as u64;
         count.more = found.next.is_some();

@@ -31,7 +31,7 @@ pub(crate) fn page(look: &Look<'_>, source: &dyn Source, query: &Pairs) -> Resul
         return Ok(Answer::To(look.to(&format!("/jobs/{id}")), None));
     }
     let wanted = Wanted::read(query)?;
-    let (found, count) = source.jobs(&wanted, ROWS, wanted.from.is_none())?;
+    let (found, count) = source.jobs(&wanted, ROWS)?;
     let content = html! {
         @if let Some(done) = many::done(query) { p.note role="status" { (done) } }
         @if key.is_some() { p role="alert" { (texts::NO_KEY) } }

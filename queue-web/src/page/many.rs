@@ -52,7 +52,7 @@ pub(crate) fn page(look: &Look<'_>, source: &dyn Source, deed: ManyDeed, query: 
     let (ids, count, list) = match query.get("which") {
         Some(SELECTED) => (selected(query)?, None, html! {}),
         Some("all") => {
-            let (mut found, count) = source.jobs(&wanted, MOST_AT_ONCE, true)?;
+            let (mut found, count) = source.jobs(&wanted, MOST_AT_ONCE)?;
             let ids: Vec<i64> = found.jobs.iter().map(|job| job.id).collect();
             found.jobs.truncate(SHOWN);
             (ids, count, jobs::list(look, &found.jobs, false))
