@@ -5,6 +5,7 @@ use leasehold::inspect::Count;
 use maud::{Markup, html};
 
 use crate::data::{Data, Source};
+use crate::page::job::end;
 use crate::page::overview::add;
 use crate::page::queues::bounded;
 use crate::page::{Look, frame};
@@ -29,6 +30,9 @@ fn whole(look: &Look<'_>, glance: &BatchGlance) -> Markup {
     };
     let content = html! {
         p.summary { strong { (batch.name) } }
+        @if look.may_act() && batch.finished_at.is_none() && batch.cancelled_at.is_none() {
+            div.actions { (end(look, &format!("/batches/{}/cancel", batch.id), texts::CANCEL_BATCH, true)) }
+        }
         section { h2 { (texts::SHARE) } (shares(glance))
             ul.tiles {
                 @for (state, count) in named(glance) {

@@ -6,11 +6,20 @@
 mod support;
 
 mod actions;
+mod attacks;
 #[cfg(feature = "postgres")]
 mod bounds;
+mod chance;
+mod colours;
+mod forgeries;
 mod groups;
+mod large;
+mod life;
 mod lists;
+mod many;
+mod outages;
 mod refusals;
+mod search;
 #[cfg(feature = "server")]
 mod server;
 mod visitors;
