@@ -9,7 +9,7 @@ mod by;
 pub(crate) use by::By;
 
 mod change;
-pub(crate) use change::{Cancel, Discard, Edit, Enqueue, Pause, Paused, Purge, Requeue};
+pub(crate) use change::{Cancel, Discard, Edit, Enqueue, Pause, Paused, Purge, Requeue, Resume};
 
 #[cfg(feature = "serve")]
 mod serve;
@@ -93,7 +93,7 @@ pub(crate) enum OnDatabase {
     /// Lets no worker claim the jobs of a queue, of a kind, or any
     Pause(Pause),
     /// Ends a pause
-    Resume(Paused),
+    Resume(Resume),
     /// Pauses that hold
     Pauses,
     /// Cron schedules
@@ -172,16 +172,22 @@ pub(crate) enum Schedules {
     Pause {
         /// Its name
         name: String,
+        #[command(flatten)]
+        by: By,
     },
     /// Fires again
     Resume {
         /// Its name
         name: String,
+        #[command(flatten)]
+        by: By,
     },
     /// Removes it; one that a program defines comes back when the program starts
     Remove {
         /// Its name
         name: String,
+        #[command(flatten)]
+        by: By,
         #[command(flatten)]
         sure: Sure,
     },

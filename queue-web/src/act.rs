@@ -118,34 +118,34 @@ impl Act {
 
     pub(crate) fn run<C: Backend>(&self, conn: &mut C, schema: &Schema, who: &str) -> Result<Done, NotDone> {
         match self {
-            Self::Retry(id) => manage::requeue(conn, schema, *id)?,
+            Self::Retry(id) => manage::requeue(conn, schema, *id, who)?,
             Self::Cancel { id, hard, reason } => {
-                let cancelled = manage::cancel(conn, schema, *id, how(*hard), &signed(reason, who))?;
+                let cancelled = manage::cancel(conn, schema, *id, how(*hard), who, reason)?;
                 if !cancelled {
                     return Err(ended(conn, schema, *id)?);
                 }
             }
             Self::Discard { id, reason } => {
-                let discarded = manage::discard(conn, schema, *id, &signed(reason, who))?;
+                let discarded = manage::discard(conn, schema, *id, who, reason)?;
                 if !discarded {
                     return Err(ended(conn, schema, *id)?);
                 }
             }
             Self::Run { id, generation } => {
                 let now = Edit::new().delay(Duration::ZERO);
-                manage::edit(conn, schema, *id, *generation, &now)?;
+                manage::edit(conn, schema, *id, *generation, &now, who)?;
             }
             Self::Many(many) => return many.run(conn, schema, who),
             Self::CancelBatch { id, hard, reason } => {
-                batch::cancel(conn, schema, *id, how(*hard), &signed(reason, who))?;
+                batch::cancel(conn, schema, *id, how(*hard), who, reason)?;
             }
             Self::Pause { held, reason } => manage::pause(conn, schema, held.scope(), who, reason)?,
             Self::Resume(held) => {
-                let resumed = manage::resume(conn, schema, held.scope())?;
+                let resumed = manage::resume(conn, schema, held.scope(), who)?;
                 resumed.then_some(()).ok_or(NotDone::Missing)?;
             }
-            Self::PauseSchedule(name) => found(schedule::pause(conn, schema, name))?,
-            Self::ResumeSchedule(name) => found(schedule::resume(conn, schema, name))?,
+            Self::PauseSchedule(name) => found(schedule::pause(conn, schema, name, who))?,
+            Self::ResumeSchedule(name) => found(schedule::resume(conn, schema, name, who))?,
         }
         Ok(Done(1))
     }
@@ -176,11 +176,6 @@ impl Held {
             Self::Kind(name) => Scope::Kind(name),
         }
     }
-}
-
-/// With who has given it: it is kept with the job.
-fn signed(reason: &str, who: &str) -> String {
-    format!("{reason} ({} {who})", texts::BY_HAND)
 }
 
 /// Why there was nothing to end.

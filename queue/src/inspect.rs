@@ -1,8 +1,8 @@
 //! Looking at jobs, for people and tests. Nothing here writes or takes a lock; see [`manage`](crate::manage) for that.
 //!
 //! What a page or a terminal shows all the time reads a bounded number of rows, however many there are, and no payload:
-//! [`queues()`], [`workers()`], [`running()`], [`rates()`], [`failures()`], [`life()`], [`waits()`], [`search()`] and
-//! [`batch::list`](crate::batch::list). [`counts`] and [`list`] read as many rows as it takes.
+//! [`queues()`], [`workers()`], [`running()`], [`rates()`], [`failures()`], [`life()`], [`actions()`], [`waits()`], [`search()`]
+//! and [`batch::list`](crate::batch::list). [`counts`] and [`list`] read as many rows as it takes.
 //!
 //! ```
 //! # include!("doctest_setup.rs");
@@ -24,6 +24,9 @@
 //! # Ok(())
 //! # }
 //! ```
+
+mod actions;
+pub use actions::{ActionFilter, ActionRecord, Target, actions};
 
 mod count;
 pub use count::Count;

@@ -3,6 +3,9 @@
 //! Whatever takes a job from its worker adds one to its generation, so that the worker's writes are refused. Where many
 //! jobs are meant, each chunk of them is a transaction of its own, unless the caller's transaction is open.
 //!
+//! Whatever changes something is [recorded](crate::inspect::actions()) in the same transaction, with the name of who did it: any
+//! text, of which 255 bytes are kept. It is taken as it is given; whom to believe is the caller's affair.
+//!
 //! ```
 //! # include!("doctest_setup.rs");
 //! use leasehold::inspect::{self, Filter, State};
@@ -16,17 +19,20 @@
 //!
 //! // Only if nobody has touched it since we looked.
 //! let job = inspect::job(&mut conn, &schema, id)?.expect("it is there");
-//! manage::edit(&mut conn, &schema, id, job.generation, &Edit::new().priority(10))?;
+//! manage::edit(&mut conn, &schema, id, job.generation, &Edit::new().priority(10), "Ada")?;
 //!
-//! manage::cancel(&mut conn, &schema, id, Cancel::Hard, "on holiday")?;
+//! manage::cancel(&mut conn, &schema, id, Cancel::Hard, "Ada", "on holiday")?;
 //! assert_eq!(inspect::job(&mut conn, &schema, id)?.map(|job| job.state), Some(State::Cancelled));
 //!
 //! // All that were cancelled run again.
 //! let cancelled = Filter::new().state(State::Cancelled);
-//! assert_eq!(manage::requeue_all(&mut conn, &schema, &cancelled)?.requeued, 1);
+//! assert_eq!(manage::requeue_all(&mut conn, &schema, &cancelled, "Ada")?.requeued, 1);
 //! # Ok(())
 //! # }
 //! ```
+
+mod deed;
+pub(crate) use deed::{Deed, signature};
 
 mod end;
 pub use end::{Cancel, cancel, cancel_all, discard, discard_all};

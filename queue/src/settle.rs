@@ -11,7 +11,7 @@ use crate::job::Backoff;
 use crate::lease::{Decision, Held, Refusal};
 
 mod text;
-pub(crate) use text::storable;
+pub(crate) use text::{storable, storable_within};
 
 mod write;
 pub(crate) use write::{Written, delay, diagnose};

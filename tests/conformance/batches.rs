@@ -311,7 +311,7 @@ conformance!(
         batch::add_all(&mut conn, &default_schema(), soft, &[note("later")], &later).unwrap();
         conn.finish(&schema, &fences[..1]).unwrap();
         // One ended, one runs, the others are ready or scheduled.
-        let asked = batch::cancel(&mut conn, &schema, soft, Cancel::Soft, "rain").unwrap();
+        let asked = batch::cancel(&mut conn, &schema, soft, Cancel::Soft, "ops", "rain").unwrap();
         assert_eq!(asked, 1200);
         let seen = look(&mut conn, soft);
         assert_eq!(
@@ -329,7 +329,7 @@ conformance!(
         assert!(matches!(late, BatchError::Cancelled { .. }), "{late:?}");
         // Again, and harder.
         assert_eq!(
-            batch::cancel(&mut conn, &schema, soft, Cancel::Hard, "storm").unwrap(),
+            batch::cancel(&mut conn, &schema, soft, Cancel::Hard, "ops", "storm").unwrap(),
             1
         );
         assert!(
@@ -350,9 +350,9 @@ conformance!(
             (what.as_str(), batch.counts.cancelled, batch.counts.completed),
             ("done", 1200, 1)
         );
-        let over = batch::cancel(&mut conn, &schema, soft, Cancel::Hard, "again").unwrap_err();
+        let over = batch::cancel(&mut conn, &schema, soft, Cancel::Hard, "ops", "again").unwrap_err();
         assert!(matches!(over, BatchError::Finished { .. }), "{over:?}");
-        let missing = batch::cancel(&mut conn, &schema, 999, Cancel::Hard, "x").unwrap_err();
+        let missing = batch::cancel(&mut conn, &schema, 999, Cancel::Hard, "ops", "x").unwrap_err();
         assert!(matches!(missing, BatchError::Missing { .. }), "{missing:?}");
     }
 );
@@ -396,7 +396,7 @@ conformance!(
                 .blocked,
             2
         );
-        assert!(manage::cancel(&mut conn, &schema, callback, Cancel::Hard, "never mind").unwrap());
+        assert!(manage::cancel(&mut conn, &schema, callback, Cancel::Hard, "ops", "never mind").unwrap());
         let (called, _) = drain(&mut conn, |_, lease| lease.finish());
         assert!(called.is_empty() && look(&mut conn, id).is_finished());
     }
@@ -506,7 +506,7 @@ conformance!(
         let finished = look(&mut conn, id);
         assert!(finished.is_finished() && finished.counts.total() == 2, "{finished:?}");
         let job = db.integer("SELECT id FROM leasehold.finished_jobs WHERE state = 'discarded'");
-        manage::requeue(&mut conn, &schema, job).unwrap();
+        manage::requeue(&mut conn, &schema, job, "ops").unwrap();
         assert_eq!(look(&mut conn, id), finished);
         let (called, counts) = drain(&mut conn, |_, lease| lease.finish());
         assert_eq!((called.len(), counts.completed), (0, 1));
@@ -527,7 +527,7 @@ conformance!(
                 tx.batch_execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")?;
                 assert_eq!(look(tx, id).counts.ready, 1);
                 batch::add(&mut conn, &schema, id, &note("more")).unwrap();
-                assert_eq!(batch::cancel(tx, &schema, id, Cancel::Hard, "no").unwrap(), 1);
+                assert_eq!(batch::cancel(tx, &schema, id, Cancel::Hard, "ops", "no").unwrap(), 1);
                 Ok::<_, diesel::result::Error>(())
             })
             .unwrap();

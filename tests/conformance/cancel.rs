@@ -13,7 +13,8 @@ conformance!(
         let mut conn = migrated(db);
         let schema = default_schema();
         let fence = claimed(&mut conn);
-        let soft = |conn: &mut Connection, id, why: &str| manage::cancel(conn, &schema, id, Cancel::Soft, why).unwrap();
+        let soft =
+            |conn: &mut Connection, id, why: &str| manage::cancel(conn, &schema, id, Cancel::Soft, "ops", why).unwrap();
         assert!(soft(&mut conn, fence.id, "please"));
         assert_eq!(standing(db, fence.id), "running generation=1 attempt=1");
         let asked = row(db, fence.id);
@@ -47,10 +48,10 @@ conformance!(
         let fence = claimed(&mut conn);
         let ready = note("ready").enqueue(&mut conn).unwrap().id();
         for (id, generation, attempt) in [(fence.id, 2, 1), (ready, 1, 0)] {
-            assert!(manage::cancel(&mut conn, &schema, id, Cancel::Hard, "stop").unwrap());
+            assert!(manage::cancel(&mut conn, &schema, id, Cancel::Hard, "ops", "stop").unwrap());
             let expected = format!("cancelled generation={generation} attempt={attempt}: stop");
             assert_eq!(standing(db, id), expected);
-            assert!(!manage::cancel(&mut conn, &schema, id, Cancel::Hard, "again").unwrap());
+            assert!(!manage::cancel(&mut conn, &schema, id, Cancel::Hard, "ops", "again").unwrap());
             assert_eq!(standing(db, id), expected);
         }
         assert!(conn.finish(&schema, &[fence]).unwrap().is_empty());

@@ -11,16 +11,16 @@ conformance!(
         let mut conn = migrated(db);
         let schema = default_schema();
         let fence = claimed(&mut conn);
-        assert!(manage::discard(&mut conn, &schema, fence.id, "a bad address").unwrap());
+        assert!(manage::discard(&mut conn, &schema, fence.id, "ops", "a bad address").unwrap());
         assert_eq!(
             standing(db, fence.id),
             "discarded generation=2 attempt=1: a bad address"
         );
         assert!(conn.finish(&schema, &[fence]).unwrap().is_empty());
-        assert!(!manage::discard(&mut conn, &schema, fence.id, "again").unwrap());
-        assert!(!manage::discard(&mut conn, &schema, fence.id + 1, "nothing").unwrap());
+        assert!(!manage::discard(&mut conn, &schema, fence.id, "ops", "again").unwrap());
+        assert!(!manage::discard(&mut conn, &schema, fence.id + 1, "ops", "nothing").unwrap());
 
-        manage::requeue(&mut conn, &schema, fence.id).unwrap();
+        manage::requeue(&mut conn, &schema, fence.id, "ops").unwrap();
         assert_eq!(standing(db, fence.id), "ready generation=3 attempt=0");
     }
 );
@@ -31,7 +31,7 @@ conformance!(
         let schema = default_schema();
         let running = claimed(&mut conn);
         let ready = note("ready").enqueue(&mut conn).unwrap().id();
-        let mut discard = |filter: &Filter| manage::discard_all(&mut conn, &schema, filter, "off").unwrap();
+        let mut discard = |filter: &Filter| manage::discard_all(&mut conn, &schema, filter, "ops", "off").unwrap();
         assert_eq!(discard(&Filter::new().state(State::Cancelled)), 0);
         assert_eq!(discard(&Filter::new().state(State::Ready)), 1);
         assert_eq!(standing(db, ready), "discarded generation=1 attempt=0: off");
@@ -50,7 +50,7 @@ conformance!(
             .enqueue(&mut conn)
             .unwrap();
         let one = db.integer("SELECT min(id) FROM leasehold.jobs WHERE batch_id IS NOT NULL AND blocked_by IS NULL");
-        assert!(manage::discard(&mut conn, &schema, one, "no such person").unwrap());
+        assert!(manage::discard(&mut conn, &schema, one, "ops", "no such person").unwrap());
         let record = batch::record(&mut conn, &schema, batch.id).unwrap().unwrap();
         assert!(record.is_finished() && record.discarded_at.is_some());
         run(&mut conn, |note, lease| {

@@ -218,7 +218,7 @@ conformance!(
         assert!(found(&mut conn, "a").next_at > SystemTime::now());
         db.sql("UPDATE leasehold.schedules SET next_at = last_at");
         db.sql("CREATE TABLE kept AS SELECT next_at FROM leasehold.schedules");
-        assert!(schedule::remove(&mut conn, &default_schema(), "a").unwrap());
+        assert!(schedule::remove(&mut conn, &default_schema(), "a", "ops").unwrap());
         put(&mut conn, &yearly("a"));
         db.sql("UPDATE leasehold.schedules SET next_at = (SELECT next_at FROM kept)");
         assert!(fire(&mut conn).is_empty());

@@ -196,7 +196,7 @@ conformance!(
         note("waits").enqueue(&mut conn).unwrap();
         let (expired, asked, working) = (fences[0].id, fences[1].id, fences[2].id);
         conn.expire_lease(&schema, expired).unwrap();
-        manage::cancel(&mut conn, &schema, asked, Cancel::Soft, "stop").unwrap();
+        manage::cancel(&mut conn, &schema, asked, Cancel::Soft, "ops", "stop").unwrap();
         let at = if Db::BACKEND == "postgres" { "now()" } else { "1" };
         db.sql(&format!("INSERT INTO leasehold.job_progress VALUES ({working}, 1, 3, 9, 'thirds', {at}), ({asked}, 0, 1, 2, 'of before', {at})"));
         let all = inspect::running(&mut conn, &schema, &Held::new(), 0, 100).unwrap();

@@ -34,7 +34,7 @@ conformance!(
         conn.put_back(&schema, &fence, &crate::fence::put_back()).unwrap();
         look(&mut conn);
         claim_notes(&mut conn);
-        manage::cancel(&mut conn, &schema, id, Cancel::Hard, "enough").unwrap();
+        manage::cancel(&mut conn, &schema, id, Cancel::Hard, "ops", "enough").unwrap();
         let cancelled = look(&mut conn);
         assert_eq!(
             states,

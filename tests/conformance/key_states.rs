@@ -19,8 +19,8 @@ conformance!(
             let id = new(&page, end).enqueue(conn).unwrap().id();
             let runner = Runner::new(()).register::<J>();
             match end {
-                "hard" => assert!(manage::cancel(conn, &default_schema(), id, Cancel::Hard, "").unwrap()),
-                "by hand" => assert!(manage::discard(conn, &default_schema(), id, "").unwrap()),
+                "hard" => assert!(manage::cancel(conn, &default_schema(), id, Cancel::Hard, "ops", "").unwrap()),
+                "by hand" => assert!(manage::discard(conn, &default_schema(), id, "ops", "").unwrap()),
                 _ => assert!(runner.run_one(conn).unwrap()),
             }
             let job = inspect::job(conn, &default_schema(), id).unwrap().unwrap();
@@ -231,11 +231,15 @@ conformance!(
                 .unwrap()
                 .id();
             let edit = Edit::new().payload(&PerQueue::new("a", "second")).unwrap();
-            assert_eq!(manage::edit(&mut conn, &schema, id, 0, &edit).unwrap(), 1, "{queue}");
+            assert_eq!(
+                manage::edit(&mut conn, &schema, id, 0, &edit, "ops").unwrap(),
+                1,
+                "{queue}"
+            );
             let other = Edit::new().payload(&PerQueue::new("b", "second")).unwrap();
-            let refused = manage::edit(&mut conn, &schema, id, 1, &other).unwrap_err();
+            let refused = manage::edit(&mut conn, &schema, id, 1, &other, "ops").unwrap_err();
             assert!(matches!(refused, EditError::Identity { .. }), "{queue}: {refused}");
-            let missing = manage::edit(&mut conn, &schema, 4711, 1, &other).unwrap_err();
+            let missing = manage::edit(&mut conn, &schema, 4711, 1, &other, "ops").unwrap_err();
             assert!(matches!(missing, EditError::Missing { id: 4711 }), "{queue}: {missing}");
         }
     }
@@ -252,12 +256,12 @@ conformance!(
             let left = from_now(db, "leasehold.unique_keys", "expires_at", &format!("job_id = {id}"));
             assert!(is_about(left, HOUR));
             assert!(!Failed::new("a", "").enqueue(&mut conn).unwrap().is_new());
-            manage::requeue(&mut conn, &schema, id).unwrap();
+            manage::requeue(&mut conn, &schema, id, "ops").unwrap();
         }
         // After that period a requeue takes it as if it were new, until the job ends.
         assert!(Runner::new(()).register::<Failed>().run_one(&mut conn).unwrap());
         db.set_time("leasehold.unique_keys", "expires_at", -1, "true");
-        manage::requeue(&mut conn, &schema, id).unwrap();
+        manage::requeue(&mut conn, &schema, id, "ops").unwrap();
         assert!(!Failed::new("a", "").enqueue(&mut conn).unwrap().is_new());
         assert!(Runner::new(()).register::<Failed>().run_one(&mut conn).unwrap());
         assert!(Failed::new("a", "").enqueue(&mut conn).unwrap().is_new());
@@ -299,7 +303,7 @@ conformance!(
         let mut conn = migrated(db);
         let schema = default_schema();
         let mut requeued = |conn: &mut Connection, id| {
-            manage::requeue(conn, &schema, id).unwrap();
+            manage::requeue(conn, &schema, id, "ops").unwrap();
             db.text(&format!(
                 "SELECT CAST(states AS text) FROM leasehold.unique_keys WHERE job_id = {id}"
             ))

@@ -15,7 +15,7 @@ fn told(life: &Life) -> Vec<String> {
         Happening::Step { name, generation } => format!("step {name} under {generation}"),
         Happening::Progress(told) => format!("{} of {} under {}", told.done, told.total, told.generation),
         Happening::Failed(error) => format!("attempt {} failed: {}: {}", error.attempt, error.cause, error.error),
-        Happening::CancelRequested => "asked to stop".to_owned(),
+        Happening::Acted(action) => format!("{}: {}", action.by, action.action),
         Happening::Ended {
             state,
             attempt,
@@ -56,14 +56,17 @@ conformance!(
         );
         assert_eq!(held.lease.unwrap().cancel_requested_at, None);
         apart();
-        manage::cancel(&mut conn, &schema, id, Cancel::Soft, "please").unwrap();
+        manage::cancel(&mut conn, &schema, id, Cancel::Soft, "ops", "please").unwrap();
         let before = ["enqueued", "step charge under 1", "attempt 1 failed: error: no answer"];
-        assert_eq!(told(&life(&mut conn)), [&before[..], &["asked to stop"]].concat());
+        assert_eq!(told(&life(&mut conn)), [&before[..], &["ops: request cancel"]].concat());
         apart();
-        manage::cancel(&mut conn, &schema, id, Cancel::Hard, "enough").unwrap();
+        manage::cancel(&mut conn, &schema, id, Cancel::Hard, "ops", "enough").unwrap();
         let ended = life(&mut conn);
         let end = format!("cancelled in attempt 2 under {}: enough", fence.generation + 1);
-        assert_eq!(told(&ended), [&before[..], &[end.as_str()]].concat());
+        assert_eq!(
+            told(&ended),
+            [&before[..], &["ops: request cancel", "ops: cancel", end.as_str()]].concat()
+        );
         assert!(ended.lease.is_none() && ended.job.finished_at.is_some());
         assert!(inspect::life(&mut conn, &schema, id + 1).unwrap().is_none());
     }

@@ -199,7 +199,7 @@ conformance! {
         assert_eq!(states(db, &ids_), "ready blocked running blocked");
         // Cancelled, whether it ran or was only admitted.
         for id in [ids_[0], ids_[2]] {
-            assert!(manage::cancel(&mut conn, &schema, id, Cancel::Hard, "a test").unwrap());
+            assert!(manage::cancel(&mut conn, &schema, id, Cancel::Hard, "ops", "a test").unwrap());
         }
         admit::<Pair>(&mut conn);
         assert_eq!(states(db, &ids_), "cancelled ready cancelled ready");
@@ -397,11 +397,11 @@ conformance! {
         assert_eq!(states(db, &ids_), "blocked blocked blocked");
         let waiting = conn.waiting(&schema, &serves::<Pair>(), 1000).unwrap();
         assert_eq!((waiting.blocked, waiting.paused), (0, 3));
-        manage::resume(&mut conn, &schema, Scope::Kind("pair")).unwrap();
+        manage::resume(&mut conn, &schema, Scope::Kind("pair"), "ops").unwrap();
         admit::<Pair>(&mut conn);
         manage::pause(&mut conn, &schema, Scope::Queue("default"), "ops", "a test").unwrap();
         assert!(admit_and_claim::<Pair>(&mut conn, true).is_empty());
-        manage::resume(&mut conn, &schema, Scope::Queue("default")).unwrap();
+        manage::resume(&mut conn, &schema, Scope::Queue("default"), "ops").unwrap();
         assert_eq!(ids(&admit_and_claim::<Pair>(&mut conn, true)), ids_[..2]);
     }
 }
@@ -413,14 +413,14 @@ conformance!(
         admit::<Rated>(&mut conn);
         assert_eq!(states(db, &[id]), "ready");
         let sooner = Edit::new().priority(7).payload(&Rated { tenant: 1 }).unwrap();
-        assert_eq!(manage::edit(&mut conn, &schema, id, 0, &sooner).unwrap(), 1);
+        assert_eq!(manage::edit(&mut conn, &schema, id, 0, &sooner, "ops").unwrap(), 1);
         assert_eq!(states(db, &[id]), "ready");
         let now = Edit::new().delay(Duration::ZERO);
-        assert_eq!(manage::edit(&mut conn, &schema, id, 1, &now).unwrap(), 2);
+        assert_eq!(manage::edit(&mut conn, &schema, id, 1, &now, "ops").unwrap(), 2);
         assert_eq!(states(db, &[id]), "blocked");
         admit::<Rated>(&mut conn);
         let other = Edit::new().payload(&Rated { tenant: 2 }).unwrap();
-        assert_eq!(manage::edit(&mut conn, &schema, id, 2, &other).unwrap(), 3);
+        assert_eq!(manage::edit(&mut conn, &schema, id, 2, &other, "ops").unwrap(), 3);
         assert_eq!(states(db, &[id]), "blocked", "another tenant has another limit");
     }
 );

@@ -32,6 +32,7 @@ mod closure;
 mod commit;
 mod refusal;
 
+mod actions;
 mod batches;
 mod cancel;
 mod discard;

@@ -38,7 +38,7 @@ conformance!(
         assert_eq!(standing(db, id), "discarded generation=1 attempt=1: not yet");
         let before = inspect::job(&mut conn, &schema, id).unwrap().unwrap();
 
-        manage::requeue(&mut conn, &schema, id).unwrap();
+        manage::requeue(&mut conn, &schema, id, "ops").unwrap();
         assert_eq!(standing(db, id), "ready generation=2 attempt=0");
         let after = inspect::job(&mut conn, &schema, id).unwrap().unwrap();
         assert_eq!(
@@ -61,8 +61,8 @@ conformance!(
         let mut conn = migrated(db);
         let schema = default_schema();
         let fence = claimed(&mut conn);
-        manage::cancel(&mut conn, &schema, fence.id, Cancel::Hard, "stop").unwrap();
-        manage::requeue(&mut conn, &schema, fence.id).unwrap();
+        manage::cancel(&mut conn, &schema, fence.id, Cancel::Hard, "ops", "stop").unwrap();
+        manage::requeue(&mut conn, &schema, fence.id, "ops").unwrap();
         assert_eq!(standing(db, fence.id), "ready generation=3 attempt=0");
         assert!(conn.finish(&schema, &[fence]).unwrap().is_empty());
         let next = claim_notes(&mut conn);
@@ -76,7 +76,7 @@ conformance!(
     fn only_what_ended_without_success_is_requeued(db: &mut Db) {
         let mut conn = migrated(db);
         let schema = default_schema();
-        let refused = |conn: &mut Connection, id| match manage::requeue(conn, &schema, id).unwrap_err() {
+        let refused = |conn: &mut Connection, id| match manage::requeue(conn, &schema, id, "ops").unwrap_err() {
             RequeueError::State { state, .. } => state,
             other => panic!("{other}"),
         };
@@ -86,7 +86,7 @@ conformance!(
         assert_eq!(refused(&mut conn, fence.id), State::Completed);
         let ready = note("ready").enqueue(&mut conn).unwrap().id();
         assert_eq!(refused(&mut conn, ready), State::Ready);
-        let missing = manage::requeue(&mut conn, &schema, 4711).unwrap_err();
+        let missing = manage::requeue(&mut conn, &schema, 4711, "ops").unwrap_err();
         assert_eq!(missing.to_string(), "there is no job 4711: it may have been purged");
     }
 );
@@ -100,7 +100,7 @@ conformance!(
         let other = discarded(&mut conn, "other", "no route to host");
         let old = discarded(&mut conn, "other", "no space");
         let cancelled = note("no").enqueue(&mut conn).unwrap().id();
-        manage::cancel(&mut conn, &schema, cancelled, Cancel::Hard, "no route to host").unwrap();
+        manage::cancel(&mut conn, &schema, cancelled, Cancel::Hard, "ops", "no route to host").unwrap();
         db.set_time(
             "leasehold.finished_jobs",
             "finished_at",
@@ -108,7 +108,7 @@ conformance!(
             &format!("id = {old}"),
         );
 
-        let mut requeue = |filter: &Filter| manage::requeue_all(&mut conn, &schema, filter).unwrap().requeued;
+        let mut requeue = |filter: &Filter| manage::requeue_all(&mut conn, &schema, filter, "ops").unwrap().requeued;
         assert_eq!(requeue(&Filter::new().kind("another")), 0);
         assert_eq!(requeue(&Filter::new().error("no_route%")), 0, "a text, not a pattern");
         assert_eq!(requeue(&Filter::new().queue("mail").error("route to")), 1);
@@ -131,7 +131,7 @@ conformance!(
         let fences = claimed_many(&mut conn, 900);
         let all = Filter::new().kind("note");
         assert_eq!(
-            manage::cancel_all(&mut conn, &schema, &all, Cancel::Soft, "enough").unwrap(),
+            manage::cancel_all(&mut conn, &schema, &all, Cancel::Soft, "ops", "enough").unwrap(),
             900
         );
         assert_eq!(
@@ -139,13 +139,15 @@ conformance!(
             900
         );
         assert_eq!(
-            manage::cancel_all(&mut conn, &schema, &all, Cancel::Hard, "enough").unwrap(),
+            manage::cancel_all(&mut conn, &schema, &all, Cancel::Hard, "ops", "enough").unwrap(),
             900
         );
         assert!(conn.finish(&schema, &fences).unwrap().is_empty());
         let cancelled = Filter::new().state(State::Cancelled);
         assert_eq!(
-            manage::requeue_all(&mut conn, &schema, &cancelled).unwrap().requeued,
+            manage::requeue_all(&mut conn, &schema, &cancelled, "ops")
+                .unwrap()
+                .requeued,
             900
         );
         assert_eq!(
@@ -167,14 +169,14 @@ conformance!(
             })
             .into();
         let holder = bill("b", 2).enqueue(&mut conn).unwrap().id();
-        let taken = manage::requeue(&mut conn, &schema, ids[2]).unwrap_err();
+        let taken = manage::requeue(&mut conn, &schema, ids[2], "ops").unwrap_err();
         assert!(
             matches!(taken, RequeueError::KeyTaken { id } if id == ids[2]),
             "{taken}"
         );
         let Requeued {
             requeued, key_taken, ..
-        } = manage::requeue_all(&mut conn, &schema, &Filter::new()).unwrap();
+        } = manage::requeue_all(&mut conn, &schema, &Filter::new(), "ops").unwrap();
         assert_eq!((requeued, key_taken), (2, 2));
         assert_eq!(
             standing(db, ids[0]),
@@ -198,7 +200,7 @@ conformance!(
         let id = note("first").enqueue(&mut conn).unwrap().id();
         let later = SystemTime::now() + Duration::from_secs(3600);
         let change = Edit::new().priority(7).run_at(later).payload(&note("second")).unwrap();
-        assert_eq!(manage::edit(&mut conn, &schema, id, 0, &change).unwrap(), 1);
+        assert_eq!(manage::edit(&mut conn, &schema, id, 0, &change, "ops").unwrap(), 1);
         let job = inspect::job(&mut conn, &schema, id).unwrap().unwrap();
         assert_eq!((job.priority, job.generation), (7, 1));
         assert_eq!(job.payload, r#"{"text":"second"}"#);
@@ -208,12 +210,12 @@ conformance!(
         ));
         assert!(claim_notes(&mut conn).is_empty(), "it is scheduled now");
 
-        let stale = manage::edit(&mut conn, &schema, id, 0, &Edit::new().priority(1)).unwrap_err();
+        let stale = manage::edit(&mut conn, &schema, id, 0, &Edit::new().priority(1), "ops").unwrap_err();
         assert!(matches!(stale, EditError::Conflict { current: 1, .. }), "{stale}");
-        manage::edit(&mut conn, &schema, id, 1, &Edit::new().delay(Duration::ZERO)).unwrap();
+        manage::edit(&mut conn, &schema, id, 1, &Edit::new().delay(Duration::ZERO), "ops").unwrap();
         let fence = claim_notes(&mut conn)[0];
         assert_eq!(fence.generation, 3);
-        let running = manage::edit(&mut conn, &schema, id, 3, &Edit::new().priority(1)).unwrap_err();
+        let running = manage::edit(&mut conn, &schema, id, 3, &Edit::new().priority(1), "ops").unwrap_err();
         assert!(
             matches!(
                 running,
@@ -225,7 +227,7 @@ conformance!(
             "{running}"
         );
         conn.finish(&schema, &[fence]).unwrap();
-        let ended = manage::edit(&mut conn, &schema, id, 3, &Edit::new().priority(1)).unwrap_err();
+        let ended = manage::edit(&mut conn, &schema, id, 3, &Edit::new().priority(1), "ops").unwrap_err();
         assert!(
             matches!(
                 ended,
@@ -236,7 +238,7 @@ conformance!(
             ),
             "{ended}"
         );
-        let missing = manage::edit(&mut conn, &schema, 4711, 0, &Edit::new()).unwrap_err();
+        let missing = manage::edit(&mut conn, &schema, 4711, 0, &Edit::new(), "ops").unwrap_err();
         assert!(matches!(missing, EditError::Missing { id: 4711 }), "{missing}");
     }
 );
@@ -247,12 +249,12 @@ conformance!(
         let schema = default_schema();
         let id = bill("a", 1).enqueue(&mut conn).unwrap().id();
         let same_key = Edit::new().payload(&bill("a", 2)).unwrap();
-        assert_eq!(manage::edit(&mut conn, &schema, id, 0, &same_key).unwrap(), 1);
+        assert_eq!(manage::edit(&mut conn, &schema, id, 0, &same_key, "ops").unwrap(), 1);
         for other in [
             Edit::new().payload(&bill("b", 2)),
             Edit::new().payload(&OtherNote { n: 1 }),
         ] {
-            let refused = manage::edit(&mut conn, &schema, id, 1, &other.unwrap()).unwrap_err();
+            let refused = manage::edit(&mut conn, &schema, id, 1, &other.unwrap(), "ops").unwrap_err();
             assert!(matches!(refused, EditError::Identity { .. }), "{refused}");
         }
         assert!(matches!(
@@ -273,7 +275,8 @@ conformance!(
             .enqueue_with(&mut conn, &EnqueueOptions::new().queue("night"))
             .unwrap()
             .id();
-        let mut cancel = |filter: &Filter, how| manage::cancel_all(&mut conn, &schema, filter, how, "off").unwrap();
+        let mut cancel =
+            |filter: &Filter, how| manage::cancel_all(&mut conn, &schema, filter, how, "ops", "off").unwrap();
         assert_eq!(cancel(&Filter::new().state(State::Completed), Cancel::Hard), 0);
         assert_eq!(cancel(&Filter::new().queue("night"), Cancel::Soft), 1);
         assert_eq!(standing(db, night), "cancelled generation=1 attempt=0: off");
@@ -404,7 +407,7 @@ conformance!(
 
         // Once they are not needed they go.
         db.set_time("leasehold.batches", "finished_at", -1000, "id = 7");
-        manage::cancel(&mut conn, &schema, waiting, Cancel::Hard, "no").unwrap();
+        manage::cancel(&mut conn, &schema, waiting, Cancel::Hard, "ops", "no").unwrap();
         assert_eq!(
             manage::purge(&mut conn, &schema, State::Completed, Duration::ZERO).unwrap(),
             2

@@ -19,7 +19,7 @@ fn pause<C: Backend>(conn: &mut C, scope: Scope<'_>) {
 
 #[track_caller]
 fn resume<C: Backend>(conn: &mut C, scope: Scope<'_>) -> bool {
-    manage::resume(conn, &default_schema(), scope).unwrap()
+    manage::resume(conn, &default_schema(), scope, "ops").unwrap()
 }
 
 conformance! {

@@ -144,7 +144,8 @@ conformance!(
 
         let cancelled = |id| {
             let how = leasehold::manage::Cancel::Hard;
-            let cancelled = leasehold::manage::cancel(&mut *other.borrow_mut(), &default_schema(), id, how, "no need");
+            let cancelled =
+                leasehold::manage::cancel(&mut *other.borrow_mut(), &default_schema(), id, how, "ops", "no need");
             assert!(cancelled.unwrap());
         };
         assert_eq!(refused(&mut conn, cancelled, commit), Refusal::Cancelled);

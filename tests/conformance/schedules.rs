@@ -189,13 +189,13 @@ conformance!(
         );
         assert_eq!(conn.pause_schedule(&schema, "a", revision, true, 0).unwrap(), 0);
 
-        assert!(schedule::remove(&mut conn, &schema, "a").unwrap());
+        assert!(schedule::remove(&mut conn, &schema, "a", "ops").unwrap());
         let gone = schedule::change(&mut conn, &schema, &often, changed).unwrap_err();
         assert!(
             matches!(gone, ScheduleError::Conflict { revision: None, .. }),
             "{gone:?}"
         );
-        assert!(!schedule::remove(&mut conn, &schema, "a").unwrap());
+        assert!(!schedule::remove(&mut conn, &schema, "a", "ops").unwrap());
     }
 );
 
@@ -204,8 +204,8 @@ conformance!(
         let mut conn = migrated(db);
         let schema = default_schema();
         put(&mut conn, &yearly("a").missed(Missed::RunAll { at_most: 10 }));
-        assert!(schedule::pause(&mut conn, &schema, "a").unwrap());
-        assert!(schedule::pause(&mut conn, &schema, "a").unwrap());
+        assert!(schedule::pause(&mut conn, &schema, "a", "ops").unwrap());
+        assert!(schedule::pause(&mut conn, &schema, "a", "ops").unwrap());
         assert_eq!(
             (found(&mut conn, "a").paused, found(&mut conn, "a").revision),
             (true, 2)
@@ -218,12 +218,12 @@ conformance!(
         assert!(found(&mut conn, "a").paused);
         move_next(db, "a", -5_000);
 
-        assert!(schedule::resume(&mut conn, &schema, "a").unwrap());
+        assert!(schedule::resume(&mut conn, &schema, "a", "ops").unwrap());
         let resumed = found(&mut conn, "a");
         assert!(!resumed.paused && resumed.next_at > SystemTime::now(), "{resumed:?}");
         assert!(fire_schedules(&mut conn, &schema).unwrap().is_empty());
-        assert!(!schedule::pause(&mut conn, &schema, "none").unwrap());
-        assert!(!schedule::resume(&mut conn, &schema, "none").unwrap());
+        assert!(!schedule::pause(&mut conn, &schema, "none", "ops").unwrap());
+        assert!(!schedule::resume(&mut conn, &schema, "none", "ops").unwrap());
     }
 );
 

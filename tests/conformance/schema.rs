@@ -165,7 +165,7 @@ conformance!(
                 conn.request_cancel(schema, &[fence.id]).unwrap().len()
             }),
             ("cancel", |conn, schema, fence| {
-                usize::from(manage::cancel(conn, schema, fence.id, Cancel::Hard, "no").unwrap())
+                usize::from(manage::cancel(conn, schema, fence.id, Cancel::Hard, "ops", "no").unwrap())
             }),
             ("sweep", |conn, schema, fence| {
                 conn.expire_lease(schema, fence.id).unwrap();

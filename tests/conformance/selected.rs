@@ -148,7 +148,7 @@ conformance!(
         };
         conn.end(&schema, &discarded, &end).unwrap();
         let cancelled = note("").enqueue(&mut conn).unwrap().id();
-        manage::cancel(&mut conn, &schema, cancelled, manage::Cancel::Soft, "not needed").unwrap();
+        manage::cancel(&mut conn, &schema, cancelled, manage::Cancel::Soft, "ops", "not needed").unwrap();
         let later = EnqueueOptions::new().delay(Duration::from_secs(600));
         let later = note("").enqueue_with(&mut conn, &later).unwrap().id();
         let limited = Limited {}.enqueue(&mut conn).unwrap().id();

@@ -202,7 +202,7 @@ conformance!(
         );
 
         let (id, refusal) = refused(db, &|other, id| {
-            manage::cancel(other, &default_schema(), id, Cancel::Hard, "by hand").unwrap();
+            manage::cancel(other, &default_schema(), id, Cancel::Hard, "ops", "by hand").unwrap();
         });
         assert!(matches!(refusal, Refusal::Cancelled), "{refusal:?}");
         assert_eq!(names(&mut conn, id), [""; 0]);
@@ -289,7 +289,7 @@ conformance!(
         });
         assert_eq!(counts.discarded, 1);
         assert_eq!(names(&mut conn, id), ["order", "ship"]);
-        manage::requeue(&mut conn, &schema, id).unwrap();
+        manage::requeue(&mut conn, &schema, id, "ops").unwrap();
         let counts = run(&mut conn, |_, mut lease| {
             assert_eq!(lease.step("order", |key| api.call(key))?, 1);
             assert_eq!(lease.step("ship", |key| api.call(key))?, 2);
@@ -308,12 +308,12 @@ conformance!(
         let (id, _) = run_new(&mut conn, |_, mut lease| {
             lease.step("a", |key| api.call(key))?;
             lease.step("b", |key| api.call(key))?;
-            let busy = manage::forget_steps(&mut open(&*db), &default_schema(), lease.job_id());
+            let busy = manage::forget_steps(&mut open(&*db), &default_schema(), lease.job_id(), "ops");
             assert!(matches!(busy, Err(ForgetStepsError::Running { id }) if id == lease.job_id()));
             Err(JobError::retry("again"))
         });
-        assert_eq!(manage::forget_steps(&mut conn, &schema, id).unwrap(), 2);
-        assert_eq!(manage::forget_steps(&mut conn, &schema, id).unwrap(), 0);
+        assert_eq!(manage::forget_steps(&mut conn, &schema, id, "ops").unwrap(), 2);
+        assert_eq!(manage::forget_steps(&mut conn, &schema, id, "ops").unwrap(), 0);
         let (other, _) = run_new(&mut conn, |_, mut lease| {
             lease.step("a", |key| api.call(key))?;
             lease.finish()
@@ -324,9 +324,9 @@ conformance!(
         });
         assert_eq!((counts.completed, api.calls()), (1, 4));
         // A finished one as well, and nobody else's.
-        assert_eq!(manage::forget_steps(&mut conn, &schema, id).unwrap(), 1);
+        assert_eq!(manage::forget_steps(&mut conn, &schema, id, "ops").unwrap(), 1);
         assert_eq!(names(&mut conn, other), ["a"]);
-        let missing = manage::forget_steps(&mut conn, &schema, 999).unwrap_err();
+        let missing = manage::forget_steps(&mut conn, &schema, 999, "ops").unwrap_err();
         assert!(matches!(missing, ForgetStepsError::Missing { id: 999 }), "{missing}");
     }
 );

@@ -96,11 +96,11 @@ conformance!(
             }),
             ("cancelled", |conn| {
                 let id = only_bill(conn);
-                assert!(manage::cancel(conn, &default_schema(), id, Cancel::Hard, "gone").unwrap());
+                assert!(manage::cancel(conn, &default_schema(), id, Cancel::Hard, "ops", "gone").unwrap());
             }),
             ("cancelled", |conn| {
                 let (rows, _) = claim_served(conn, &[served("default", "bill", 1)], 1);
-                assert!(manage::cancel(conn, &default_schema(), rows[0].id, Cancel::Hard, "gone").unwrap());
+                assert!(manage::cancel(conn, &default_schema(), rows[0].id, Cancel::Hard, "ops", "gone").unwrap());
             }),
             ("discarded", |conn| {
                 let (rows, _) = claim_served(conn, &[served("default", "bill", 1)], 1);
@@ -122,7 +122,7 @@ conformance!(
                 !other.enqueue(&mut conn).unwrap().is_new(),
                 "way {number} frees another's"
             );
-            assert!(manage::cancel(&mut conn, &default_schema(), again.id(), Cancel::Hard, "next").unwrap());
+            assert!(manage::cancel(&mut conn, &default_schema(), again.id(), Cancel::Hard, "ops", "next").unwrap());
         }
     }
 );

@@ -97,7 +97,17 @@ conformance!(
         let second = workflow.add(&crate::unique::bill("acme", 7)).after(first);
         let ids = workflow.enqueue(&mut conn).unwrap();
         assert!(!crate::unique::bill("acme", 7).enqueue(&mut conn).unwrap().is_new());
-        assert!(manage::cancel(&mut conn, &default_schema(), ids.id_of(first), Cancel::Hard, "no").unwrap());
+        assert!(
+            manage::cancel(
+                &mut conn,
+                &default_schema(),
+                ids.id_of(first),
+                Cancel::Hard,
+                "ops",
+                "no"
+            )
+            .unwrap()
+        );
         drain(&mut conn, |_, lease| lease.finish());
         assert_eq!(state(&mut conn, ids.id_of(second)), State::Cancelled);
         assert!(crate::unique::bill("acme", 7).enqueue(&mut conn).unwrap().is_new());
@@ -252,7 +262,17 @@ conformance!(
             fences.iter().map(|fence| fence.id).collect::<Vec<_>>(),
             [ids.id_of(first)]
         );
-        assert!(manage::cancel(&mut conn, &default_schema(), ids.id_of(second), Cancel::Soft, "no").unwrap());
+        assert!(
+            manage::cancel(
+                &mut conn,
+                &default_schema(),
+                ids.id_of(second),
+                Cancel::Soft,
+                "ops",
+                "no"
+            )
+            .unwrap()
+        );
         drain(&mut conn, |_, lease| lease.finish());
         assert_eq!(state(&mut conn, ids.id_of(third)), State::Cancelled);
         // A retry of the awaited job lets nobody go.
@@ -351,8 +371,8 @@ conformance!(
         let ids = workflow.enqueue(&mut conn).unwrap();
         let alone = note("alone").enqueue(&mut conn).unwrap().id();
         for id in [ids.id_of(first), alone] {
-            assert!(manage::cancel(&mut conn, &schema, id, Cancel::Hard, "no").unwrap());
-            manage::requeue(&mut conn, &schema, id).unwrap();
+            assert!(manage::cancel(&mut conn, &schema, id, Cancel::Hard, "ops", "no").unwrap());
+            manage::requeue(&mut conn, &schema, id, "ops").unwrap();
         }
         let (rows, _) = claim_served(&mut conn, &[served("default", "note", 1)], 10);
         let awaited: Vec<_> = rows.iter().map(|row| (row.id, row.awaited)).collect();
@@ -379,7 +399,7 @@ conformance!(
             .unwrap();
         let only = db.integer(&format!("SELECT id FROM leasehold.jobs WHERE batch_id = {}", batch.id));
         for id in [ids.id_of(first), only] {
-            assert!(manage::cancel(&mut conn, &schema, id, Cancel::Hard, "no").unwrap());
+            assert!(manage::cancel(&mut conn, &schema, id, Cancel::Hard, "ops", "no").unwrap());
         }
         assert!(standing(db, ids.id_of(second)).starts_with("cancelled generation=1 attempt=0"));
         let record = leasehold::batch::record(&mut conn, &schema, batch.id).unwrap().unwrap();

@@ -15,6 +15,7 @@ conformance!(
                 &Schema::default(),
                 lease.job_id(),
                 Cancel::Soft,
+                "ops",
                 "not needed"
             )?);
             Err(JobError::retry("failed"))

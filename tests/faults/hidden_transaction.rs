@@ -25,7 +25,7 @@ conformance!(
         db.sql("CREATE TABLE written (id integer)");
         let id = probe("").enqueue(&mut conn).unwrap().id();
         conn.batch_execute("BEGIN; INSERT INTO written VALUES (1)").unwrap();
-        manage::cancel(&mut conn, &Schema::default(), id, Cancel::Hard, "why").unwrap_err();
+        manage::cancel(&mut conn, &Schema::default(), id, Cancel::Hard, "ops", "why").unwrap_err();
         conn.batch_execute("ROLLBACK").unwrap();
         assert_eq!(db.integer("SELECT count(*) FROM written"), 0);
         assert_eq!(standing(db, id), "ready");

@@ -80,17 +80,17 @@ fn parts<C: Backend>() -> [Part<C>; 9] {
         ("sweep", |conn, _| Ok(conn.sweep(&Schema::default(), 500)?.len())),
         ("cancel", |conn, _| {
             let bills = Filter::new().kind("bill");
-            let cancelled = manage::cancel_all(conn, &Schema::default(), &bills, Cancel::Hard, "enough")?;
+            let cancelled = manage::cancel_all(conn, &Schema::default(), &bills, Cancel::Hard, "ops", "enough")?;
             Ok(usize::try_from(cancelled).unwrap())
         }),
         ("ask to cancel", |conn, _| {
             let bills = Filter::new().kind("bill").state(State::Running);
-            let asked = manage::cancel_all(conn, &Schema::default(), &bills, Cancel::Soft, "enough")?;
+            let asked = manage::cancel_all(conn, &Schema::default(), &bills, Cancel::Soft, "ops", "enough")?;
             Ok(usize::try_from(asked).unwrap())
         }),
         ("requeue", |conn, _| {
             let cancelled = Filter::new().kind("bill").state(State::Cancelled);
-            let requeued = manage::requeue_all(conn, &Schema::default(), &cancelled)?;
+            let requeued = manage::requeue_all(conn, &Schema::default(), &cancelled, "ops")?;
             Ok(usize::try_from(requeued.requeued).unwrap())
         }),
         ("purge", |conn, turn| {

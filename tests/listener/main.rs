@@ -308,7 +308,7 @@ fn a_cancel_of_a_running_job_is_told_to_all_workers() {
     leasehold_tests::jobs::Note { n: 1 }.enqueue(&mut conn).unwrap();
     let (row, _) = leasehold_tests::jobs::claim_and_die::<leasehold_tests::jobs::Note, _>(&mut conn, true);
     for how in [Cancel::Soft, Cancel::Hard] {
-        assert!(manage::cancel(&mut conn, &Schema::default(), row.id, how, "enough").unwrap());
+        assert!(manage::cancel(&mut conn, &Schema::default(), row.id, how, "ops", "enough").unwrap());
         cancelled.recv_timeout(SOON).expect("it is told");
     }
     drop(stop);

@@ -102,9 +102,9 @@ impl<D: TestDb> Real<'_, D> {
         match what {
             What::Cancel { hard } => {
                 let how = if *hard { Cancel::Hard } else { Cancel::Soft };
-                Answer::Was(manage::cancel(conn, schema, id, how, "by hand").unwrap())
+                Answer::Was(manage::cancel(conn, schema, id, how, "ops", "by hand").unwrap())
             }
-            What::Requeue => match manage::requeue(conn, schema, id) {
+            What::Requeue => match manage::requeue(conn, schema, id, "ops") {
                 Ok(()) => Answer::Done,
                 Err(RequeueError::Missing { .. }) => Answer::Missing,
                 Err(RequeueError::State { state, .. }) => Answer::State(state),
@@ -115,7 +115,7 @@ impl<D: TestDb> Real<'_, D> {
                 manage::pause(conn, schema, scope_of(*scope), "a test", "it may").unwrap();
                 Answer::Done
             }
-            What::Resume(scope) => Answer::Was(manage::resume(conn, schema, scope_of(*scope)).unwrap()),
+            What::Resume(scope) => Answer::Was(manage::resume(conn, schema, scope_of(*scope), "ops").unwrap()),
             What::Purge(state) => {
                 let purged = manage::purge(conn, schema, *state, Duration::ZERO).unwrap();
                 Answer::Count(usize::try_from(purged).unwrap())
@@ -157,7 +157,7 @@ impl<D: TestDb> Real<'_, D> {
             }
             .unwrap();
         }
-        match manage::edit(&mut self.conn, &self.schema, id, row.generation - behind, &edit) {
+        match manage::edit(&mut self.conn, &self.schema, id, row.generation - behind, &edit, "ops") {
             Ok(generation) => Answer::Edited(generation),
             Err(EditError::Missing { .. }) => Answer::Missing,
             Err(EditError::State { state, .. }) => Answer::State(state),

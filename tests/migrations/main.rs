@@ -22,7 +22,7 @@ mod sqlite_locks;
 use leasehold_tests::TestDb;
 
 /// The versions, oldest first.
-const ALL: [&str; 6] = ["0001", "0002", "0003", "0004", "0005", "0006"];
+const ALL: [&str; 7] = ["0001", "0002", "0003", "0004", "0005", "0006", "0007"];
 
 /// The versions in the order in which they are reverted.
 fn newest_first() -> Vec<&'static str> {

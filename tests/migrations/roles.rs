@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use diesel::PgConnection;
 use diesel::connection::{Connection, SimpleConnection};
-use leasehold::inspect::{self, Filter, Held, State};
+use leasehold::inspect::{self, ActionFilter, Filter, Held, State};
 use leasehold::manage::{self, Cancel};
 use leasehold::migrate::{Migrations, RoleNames};
 use leasehold::outbox::{self, Event};
@@ -128,7 +128,7 @@ fn a_producer_neither_claims_nor_completes_nor_deletes() {
     let roles = Roles::new("refused", |names| names);
     let (mut conn, schema) = (roles.as_role("producer"), Schema::default());
     let id = Note { n: 1 }.enqueue(&mut conn).unwrap().id();
-    let refused = manage::cancel(&mut conn, &schema, id, Cancel::Hard, "no")
+    let refused = manage::cancel(&mut conn, &schema, id, Cancel::Hard, "ops", "no")
         .unwrap_err()
         .to_string();
     assert!(refused.contains("permission denied"), "{refused}");
@@ -146,6 +146,8 @@ fn a_producer_neither_claims_nor_completes_nor_deletes() {
             "UPDATE leasehold.outbox_events SET state = 'dead'",
             "SELECT payload FROM leasehold.outbox_events",
             "INSERT INTO leasehold.pauses VALUES ('all', '', now(), 'me', 'because')",
+            "INSERT INTO leasehold.actions (by, action, scope, target) VALUES ('me', 'pause', 'all', '')",
+            "SELECT id FROM leasehold.actions",
             "DELETE FROM leasehold.schedules",
             "UPDATE leasehold.compatibility SET minimum_program = 0",
             "TRUNCATE leasehold.jobs",
@@ -165,11 +167,14 @@ fn a_worker_has_all_rows_and_cannot_change_the_tables() {
     let (mut conn, schema) = (roles.as_role("worker"), Schema::default());
     assert!(migrate(&mut conn).unwrap().is_empty());
     let id = Note { n: 1 }.enqueue(&mut conn).unwrap().id();
-    manage::cancel(&mut conn, &schema, id, Cancel::Hard, "no").unwrap();
+    manage::cancel(&mut conn, &schema, id, Cancel::Hard, "ops", "no").unwrap();
     assert_eq!(
         inspect::job(&mut conn, &schema, id).unwrap().unwrap().state,
         State::Cancelled
     );
+    let did = inspect::actions(&mut conn, &schema, &ActionFilter::new().job(id), None, 9).unwrap();
+    assert_eq!(did.len(), 1);
+    conn.batch_execute("DELETE FROM leasehold.actions").unwrap();
     assert_refused(
         &mut conn,
         &[
@@ -240,6 +245,11 @@ fn glance(conn: &mut PgConnection, schema: &Schema, id: i64) {
         5
     );
     assert!(inspect::failures(conn, schema, 10).unwrap().is_empty());
+    assert!(
+        inspect::actions(conn, schema, &ActionFilter::new(), None, 10)
+            .unwrap()
+            .is_empty()
+    );
     assert!(inspect::life(conn, schema, id).unwrap().unwrap().lease.is_some());
     assert_eq!(inspect::waits(conn, schema, id, 10).unwrap().jobs.len(), 1);
     assert!(batch::list(conn, schema, None, 10).unwrap().is_empty());

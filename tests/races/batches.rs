@@ -395,6 +395,7 @@ conformance!(
                             &Schema::default(),
                             &Filter::new().batch(id),
                             Cancel::Hard,
+                            "ops",
                             "ends",
                         )
                         .unwrap();

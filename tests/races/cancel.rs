@@ -19,7 +19,7 @@ fn cancel<C: Backend>(conn: &mut C, over: &AtomicBool, how: [Cancel; 2]) -> u64 
         }
         let open = inspect::list(conn, &Schema::default(), &Filter::new().state(State::Running), 0, 3).unwrap();
         for job in open {
-            cancelled += u64::from(manage::cancel(conn, &Schema::default(), job.id, how, "race").unwrap());
+            cancelled += u64::from(manage::cancel(conn, &Schema::default(), job.id, how, "ops", "race").unwrap());
         }
         thread::sleep(Duration::from_millis(1));
     }
@@ -31,7 +31,7 @@ fn requeue<C: Backend>(conn: &mut C, over: &AtomicBool) -> u64 {
     let mut requeued = 0;
     let cancelled = Filter::new().state(State::Cancelled);
     while !over.load(Ordering::Acquire) {
-        requeued += manage::requeue_all(conn, &Schema::default(), &cancelled)
+        requeued += manage::requeue_all(conn, &Schema::default(), &cancelled, "ops")
             .unwrap()
             .requeued;
         thread::sleep(Duration::from_millis(2));

@@ -25,7 +25,7 @@ fn fires<D: TestDb>(db: &mut D, name: &str) -> i64 {
 fn settle<D: TestDb>(db: &mut D) {
     let mut conn = db.connect();
     for name in NAMES {
-        schedule::pause(&mut conn, &Schema::default(), name).unwrap();
+        schedule::pause(&mut conn, &Schema::default(), name, "ops").unwrap();
     }
     eventually(SOON, "no job is left", || {
         db.integer("SELECT count(*) FROM leasehold.jobs") == 0

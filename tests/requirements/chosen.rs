@@ -219,7 +219,7 @@ conformance! {
         // One that is discarded does not come again by itself.
         assert!(matches!(fail(ids[1], || JobError::discard("no such issue")), Settled::Discarded { .. }));
         assert!(matches!(program.claim_now(ids[1]).unwrap(), Answer::Finished { .. }));
-        assert!(manage::requeue(&mut conn, &Schema::default(), ids[1]).is_ok());
+        assert!(manage::requeue(&mut conn, &Schema::default(), ids[1], "ops").is_ok());
         let again = program.claim_selected(&ids).unwrap();
         assert_eq!(claimed(&again), ids);
         assert_eq!(write(again), ids);

@@ -57,7 +57,7 @@ conformance! {
         let later = now.clone().delay(delay);
         let [late, failing, unwanted] = [(1, &later), (3, &now), (1, &now)]
             .map(|(succeeds_at, options)| Persistent { succeeds_at }.enqueue_with(&mut conn, options).unwrap().id());
-        assert!(manage::cancel(&mut conn, &schema, unwanted, Cancel::Soft, "not wanted").unwrap());
+        assert!(manage::cancel(&mut conn, &schema, unwanted, Cancel::Soft, "ops", "not wanted").unwrap());
 
         let (ran, runs) = crossbeam_channel::unbounded();
         let worker = Worker::<Connection, _>::new(db.url(), ran).queues([&queue]).register::<Persistent>();

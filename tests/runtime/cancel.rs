@@ -20,7 +20,7 @@ conformance!(
             .unwrap();
         let handler = remote.begun();
         assert!(!handler.watch.is_cancel_requested());
-        assert!(manage::cancel(&mut conn, &Schema::default(), id, Cancel::Soft, "enough").unwrap());
+        assert!(manage::cancel(&mut conn, &Schema::default(), id, Cancel::Soft, "ops", "enough").unwrap());
         eventually(SOON, "the handler sees it", || handler.watch.is_cancel_requested());
         assert!(!handler.watch.is_lost());
         handler.go();
@@ -47,7 +47,7 @@ conformance!(
             .start()
             .unwrap();
         let handler = remote.begun();
-        manage::cancel(&mut conn, &Schema::default(), id, Cancel::Soft, "enough").unwrap();
+        manage::cancel(&mut conn, &Schema::default(), id, Cancel::Soft, "ops", "enough").unwrap();
         eventually(SOON, "the handler sees it", || handler.watch.is_cancel_requested());
         handler.go();
         eventually(SOON, "it is cancelled", || running.counts().cancelled == 1);
@@ -67,7 +67,7 @@ conformance!(
             .start()
             .unwrap();
         let handler = remote.begun();
-        assert!(manage::cancel(&mut conn, &Schema::default(), id, Cancel::Hard, "enough").unwrap());
+        assert!(manage::cancel(&mut conn, &Schema::default(), id, Cancel::Hard, "ops", "enough").unwrap());
         eventually(SOON, "the handler sees it", || handler.watch.is_lost());
         handler.go();
         assert_eq!(remote.ended().refusal, Some(Refusal::Cancelled));
@@ -89,7 +89,7 @@ conformance!(
             .start()
             .unwrap();
         let handler = remote.begun();
-        assert!(manage::cancel(&mut conn, &Schema::default(), id, Cancel::Hard, "enough").unwrap());
+        assert!(manage::cancel(&mut conn, &Schema::default(), id, Cancel::Hard, "ops", "enough").unwrap());
         // Whether it has been told by now or not.
         handler.go();
         assert_eq!(remote.ended().refusal, Some(Refusal::Cancelled));
@@ -110,11 +110,11 @@ conformance!(
             .start()
             .unwrap();
         let handler = remote.begun();
-        manage::cancel(&mut conn, &Schema::default(), id, Cancel::Soft, "enough").unwrap();
+        manage::cancel(&mut conn, &Schema::default(), id, Cancel::Soft, "ops", "enough").unwrap();
         eventually(SOON, "the handler sees the request", || {
             handler.watch.is_cancel_requested()
         });
-        manage::cancel(&mut conn, &Schema::default(), id, Cancel::Hard, "enough").unwrap();
+        manage::cancel(&mut conn, &Schema::default(), id, Cancel::Hard, "ops", "enough").unwrap();
         eventually(SOON, "the handler sees the end", || handler.watch.is_lost());
         handler.go();
         assert!(matches!(remote.ended().refusal, Some(Refusal::Cancelled)));

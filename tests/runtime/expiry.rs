@@ -90,7 +90,15 @@ conformance!(
         claim_and_die::<Step, _>(&mut conn, true);
         let cancelled = Step::waiting(2).enqueue(&mut conn).unwrap().id();
         claim_and_die::<Step, _>(&mut conn, true);
-        manage::cancel(&mut conn, &Schema::default(), cancelled, manage::Cancel::Soft, "").unwrap();
+        manage::cancel(
+            &mut conn,
+            &Schema::default(),
+            cancelled,
+            manage::Cancel::Soft,
+            "ops",
+            "",
+        )
+        .unwrap();
         db.set_time("leasehold.jobs", "lease_until", -1, "state = 'running'");
         let (tell, told) = unbounded();
         let worker = Worker::<Connection, _>::new(db.url(), ()).sweep_interval(OFTEN);

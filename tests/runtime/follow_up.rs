@@ -180,7 +180,7 @@ conformance!(
             .unwrap()
             .id;
         let begun = remote.begun();
-        let cancelled = batch::cancel(&mut conn, &Schema::default(), id, Cancel::Hard, "stop").unwrap();
+        let cancelled = batch::cancel(&mut conn, &Schema::default(), id, Cancel::Hard, "ops", "stop").unwrap();
         assert_eq!(cancelled, 20);
         let first = begun.id;
         begun.go();

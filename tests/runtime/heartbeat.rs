@@ -149,7 +149,7 @@ conformance!(
         for n in 1..=5 {
             let id = Step::waiting(n).enqueue(&mut conn).unwrap().id();
             let handler = remote.begun();
-            assert!(manage::cancel(&mut conn, &Schema::default(), id, Cancel::Hard, "enough").unwrap());
+            assert!(manage::cancel(&mut conn, &Schema::default(), id, Cancel::Hard, "ops", "enough").unwrap());
             handler.go();
             assert!(remote.ended().refusal.is_some());
             eventually(SOON, "the loss is counted", || {

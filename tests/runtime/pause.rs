@@ -31,7 +31,7 @@ conformance!(
         );
 
         // Nothing but the end of the pause can wake them: they poll once an hour.
-        assert!(manage::resume(&mut conn, &schema, Scope::Kind("step")).unwrap());
+        assert!(manage::resume(&mut conn, &schema, Scope::Kind("step"), "ops").unwrap());
         eventually(SOON, "the others are completed", || completed() == 5);
     }
 );
@@ -53,7 +53,7 @@ conformance!(
         let summary = worker().run_until_empty().unwrap();
         assert_eq!((summary.counts.completed, summary.paused), (1, 3));
         assert!(summary.is_success());
-        manage::resume(&mut conn, &schema, Scope::Queue("night")).unwrap();
+        manage::resume(&mut conn, &schema, Scope::Queue("night"), "ops").unwrap();
         let summary = worker().run_until_empty().unwrap();
         assert_eq!((summary.counts.completed, summary.paused), (3, 0));
     }

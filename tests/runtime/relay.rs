@@ -302,6 +302,7 @@ conformance!(
             &Schema::default(),
             held.id,
             leasehold::manage::Cancel::Soft,
+            "ops",
             "a beat is due at once",
         )
         .unwrap();

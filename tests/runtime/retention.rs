@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use leasehold::manage::Retention;
-use leasehold::{Counts, Job, Worker};
+use leasehold::manage::{self, Retention, Scope};
+use leasehold::{Counts, Job, Schema, Worker};
 use leasehold_tests::jobs::{App, HOUR, SOON, Step, Then, app, prepare};
 use leasehold_tests::{TestDb, conformance, eventually};
 
@@ -86,5 +86,27 @@ conformance!(
             .start()
             .unwrap();
         eventually(SOON, "all are removed", || db.integer(left) == 0);
+    }
+);
+
+conformance!(
+    fn workers_forget_after_90_days_what_people_did(db: &mut Db) {
+        let mut conn = prepare(db);
+        for reason in ["old", "new"] {
+            manage::pause(&mut conn, &Schema::default(), Scope::Queue("none"), "ada", reason).unwrap();
+        }
+        db.set_time("leasehold.actions", "at", -89 * 24 * HOUR_MS, "reason = 'new'");
+        db.set_time("leasehold.actions", "at", -91 * 24 * HOUR_MS, "reason = 'old'");
+        let start = |db: &Db, retention: Retention| {
+            let (app, _remote) = app();
+            let worker = Worker::<Connection, App>::new(db.url(), app).retention(retention);
+            worker.register::<Step>().start().unwrap()
+        };
+        let left = "SELECT count(*) FROM leasehold.actions";
+        let running = start(db, Retention::default());
+        eventually(SOON, "the old one is forgotten", || db.integer(left) == 1);
+        drop(running);
+        let _running = start(db, Retention::keep_all().actions(Duration::from_secs(24 * 3600)));
+        eventually(SOON, "the other one, too", || db.integer(left) == 0);
     }
 );

@@ -158,10 +158,10 @@ conformance!(
 
         // One that is not in the code any more stays, until it is removed.
         assert_eq!(found(&mut conn, "b").revision, 1);
-        assert!(schedule::remove(&mut conn, &Schema::default(), "b").unwrap());
+        assert!(schedule::remove(&mut conn, &Schema::default(), "b", "ops").unwrap());
 
         // A pause is not the code's business; a change at run time takes the schedule from it.
-        schedule::pause(&mut conn, &Schema::default(), "a").unwrap();
+        schedule::pause(&mut conn, &Schema::default(), "a", "ops").unwrap();
         start(vec![yearly("a")]);
         let paused = found(&mut conn, "a");
         assert!(paused.paused && paused.cron == YEARLY, "{paused:?}");

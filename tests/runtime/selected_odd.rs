@@ -53,7 +53,7 @@ conformance!(
         let id = steps(&mut conn, 1, &EnqueueOptions::new().lease(HOUR))[0];
         let running = start(db, app().0);
         let step = take(&running, id);
-        assert!(manage::cancel(&mut conn, &Schema::default(), id, Cancel::Soft, "enough").unwrap());
+        assert!(manage::cancel(&mut conn, &Schema::default(), id, Cancel::Soft, "ops", "enough").unwrap());
         eventually(SOON, "the caller can see it", || step.watch().is_cancel_requested());
         drop(step);
         eventually(SOON, "it is cancelled", || running.counts().cancelled == 1);
@@ -161,7 +161,7 @@ conformance!(
                     "discard" => job.work(|_: Step, _| Err(JobError::discard("no"))),
                     "cancel" => job.work(|_: Step, lease| lease.cancel("no")),
                     "drop" => {
-                        manage::cancel(&mut conn, &Schema::default(), first, Cancel::Soft, "no").unwrap();
+                        manage::cancel(&mut conn, &Schema::default(), first, Cancel::Soft, "ops", "no").unwrap();
                         eventually(SOON, "the caller can see it", || job.watch().is_cancel_requested());
                         drop(job);
                         Settled::Unknown

@@ -90,7 +90,7 @@ conformance!(
         let worker = Worker::<Connection, App>::new(db.url(), app).threads(1);
         let running = worker.register::<Hasty>().start().unwrap();
         let stuck = remote.begun();
-        manage::cancel(&mut conn, &Schema::default(), id, Cancel::Hard, "enough").unwrap();
+        manage::cancel(&mut conn, &Schema::default(), id, Cancel::Hard, "ops", "enough").unwrap();
         eventually(SOON, "it is told", || stuck.watch.is_lost());
         Hasty {
             step: Step::now(2, Then::Commit),

@@ -72,7 +72,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let embargo = EnqueueOptions::new().delay(Duration::from_secs(3600));
     WriteArticle { issue: 5 }.enqueue_with(&mut conn, &embargo)?;
     let schema = Schema::default();
-    manage::cancel(&mut conn, &schema, 4, manage::Cancel::Soft, "withdrawn")?;
+    manage::cancel(&mut conn, &schema, 4, manage::Cancel::Soft, "ops", "withdrawn")?;
 
     let worker = Worker::<SqliteConnection, _>::new(&url, ()).claims_selected_only();
     let running = worker.register::<WriteArticle>().start()?;
@@ -101,7 +101,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let written: i64 = articles::table.count().get_result(&mut conn)?;
     println!("{written} articles");
 
-    manage::requeue(&mut conn, &schema, 4)?;
+    manage::requeue(&mut conn, &schema, 4, "ops")?;
     if let Answer::Claimed(job) = running.claim_now(4)? {
         println!("requeued, and claimed: job {}, but nobody writes it", job.id());
     }

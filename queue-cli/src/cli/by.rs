@@ -17,9 +17,4 @@ impl By {
             format!("{}@{host}", whoami::username())
         })
     }
-
-    /// What is kept as the reason of a job's end, which has no column for who.
-    pub(crate) fn signed(&self, reason: &str) -> String {
-        format!("{reason} ({})", self.name())
-    }
 }

@@ -57,6 +57,8 @@ pub(crate) struct Requeue {
     #[command(flatten)]
     pub(crate) chosen: Chosen,
     #[command(flatten)]
+    pub(crate) by: By,
+    #[command(flatten)]
     pub(crate) sure: Sure,
 }
 
@@ -90,6 +92,8 @@ pub(crate) struct Edit {
     /// Only if it has this generation still; without it, the one that it has now
     #[arg(long)]
     pub(crate) generation: Option<i64>,
+    #[command(flatten)]
+    pub(crate) by: By,
     /// Says what would be done, and does nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -118,6 +122,14 @@ pub(crate) struct Pause {
     /// Why
     #[arg(long, default_value = "")]
     pub(crate) reason: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Resume {
+    #[command(flatten)]
+    pub(crate) paused: Paused,
+    #[command(flatten)]
+    pub(crate) by: By,
 }
 
 #[derive(Debug, Args)]

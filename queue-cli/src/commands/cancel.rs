@@ -14,12 +14,12 @@ pub(super) fn run<C: AsBackend>(session: &mut Session<'_, C>, cancel: &Cancel) -
         true => manage::Cancel::Hard,
         false => manage::Cancel::Soft,
     };
-    let reason = cancel.by.signed(&cancel.reason);
+    let (by, reason) = (cancel.by.name(), &cancel.reason);
     let dry_run = cancel.sure.dry_run;
     let count = match cancel.chosen.target()? {
         Target::One(id) => {
             chosen::is_open(session, id)?;
-            if !dry_run && !manage::cancel(session.conn, &session.schema, id, how, &reason)? {
+            if !dry_run && !manage::cancel(session.conn, &session.schema, id, how, &by, reason)? {
                 // It ended between the two looks.
                 chosen::is_open(session, id)?;
             }
@@ -30,7 +30,7 @@ pub(super) fn run<C: AsBackend>(session: &mut Session<'_, C>, cancel: &Cancel) -
             let found = chosen::confirm_many(session, &filter, states, &cancel.sure, "Cancel")?;
             match dry_run {
                 true => found,
-                false => manage::cancel_all(session.conn, &session.schema, &filter, how, &reason)?,
+                false => manage::cancel_all(session.conn, &session.schema, &filter, how, &by, reason)?,
             }
         }
     };

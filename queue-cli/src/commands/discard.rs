@@ -9,12 +9,12 @@ use crate::failure::Failure;
 use crate::output::{self, Done};
 
 pub(super) fn run<C: AsBackend>(session: &mut Session<'_, C>, discard: &Discard) -> Result<(), Failure> {
-    let reason = discard.by.signed(&discard.reason);
+    let (by, reason) = (discard.by.name(), &discard.reason);
     let dry_run = discard.sure.dry_run;
     let count = match discard.chosen.target()? {
         Target::One(id) => {
             chosen::is_open(session, id)?;
-            if !dry_run && !manage::discard(session.conn, &session.schema, id, &reason)? {
+            if !dry_run && !manage::discard(session.conn, &session.schema, id, &by, reason)? {
                 // It ended between the two looks.
                 chosen::is_open(session, id)?;
             }
@@ -25,7 +25,7 @@ pub(super) fn run<C: AsBackend>(session: &mut Session<'_, C>, discard: &Discard)
             let found = chosen::confirm_many(session, &filter, states, &discard.sure, "Discard")?;
             match dry_run {
                 true => found,
-                false => manage::discard_all(session.conn, &session.schema, &filter, &reason)?,
+                false => manage::discard_all(session.conn, &session.schema, &filter, &by, reason)?,
             }
         }
     };

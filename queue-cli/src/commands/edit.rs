@@ -33,7 +33,7 @@ pub(super) fn run<C: AsBackend>(session: &mut Session<'_, C>, edit: &Edit) -> Re
     let generation = edit.generation.unwrap_or(job.generation);
     let generation = match edit.dry_run {
         true => generation,
-        false => manage::edit(session.conn, &session.schema, id, generation, &change)?,
+        false => manage::edit(session.conn, &session.schema, id, generation, &change, &edit.by.name())?,
     };
     let edited = Edited {
         id,

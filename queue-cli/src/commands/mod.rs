@@ -66,7 +66,7 @@ impl Run for OnDatabase {
             Self::Cancel(cancel) => cancel::run(session, cancel),
             Self::Edit(edit) => edit::run(session, edit),
             Self::Pause(pause) => pause::pause(session, pause),
-            Self::Resume(paused) => pause::resume(session, paused),
+            Self::Resume(resume) => pause::resume(session, resume),
             Self::Pauses => pause::list(session),
             Self::Schedules(what) => schedules::run(session, what),
             Self::Batch { id } => batch::run(session, *id),

@@ -4,7 +4,7 @@ use leasehold::AsBackend;
 use leasehold::manage::{self, Scope};
 use serde::Serialize;
 
-use crate::cli::{Pause, Paused};
+use crate::cli::{Pause, Paused, Resume};
 use crate::database::Session;
 use crate::failure::Failure;
 use crate::output::{self, Done};
@@ -41,8 +41,9 @@ pub(super) fn pause<C: AsBackend>(session: &mut Session<'_, C>, pause: &Pause) -
     )
 }
 
-pub(super) fn resume<C: AsBackend>(session: &mut Session<'_, C>, paused: &Paused) -> Result<(), Failure> {
-    if !manage::resume(session.conn, &session.schema, paused.scope())? {
+pub(super) fn resume<C: AsBackend>(session: &mut Session<'_, C>, resume: &Resume) -> Result<(), Failure> {
+    let by = resume.by.name();
+    if !manage::resume(session.conn, &session.schema, resume.paused.scope(), &by)? {
         return Err(Failure::Nothing(
             "that is not paused; `pauses` lists what is".to_owned(),
         ));

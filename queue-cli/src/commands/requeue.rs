@@ -14,12 +14,12 @@ use crate::output::{self, Done};
 const FROM: [State; 2] = [State::Discarded, State::Cancelled];
 
 pub(super) fn run<C: AsBackend>(session: &mut Session<'_, C>, requeue: &Requeue) -> Result<(), Failure> {
-    let dry_run = requeue.sure.dry_run;
+    let (by, dry_run) = (requeue.by.name(), requeue.sure.dry_run);
     let count = match requeue.chosen.target()? {
         Target::One(id) => {
             match dry_run {
                 true => may_be_requeued(session, id)?,
-                false => manage::requeue(session.conn, &session.schema, id)?,
+                false => manage::requeue(session.conn, &session.schema, id, &by)?,
             }
             1
         }
@@ -28,7 +28,7 @@ pub(super) fn run<C: AsBackend>(session: &mut Session<'_, C>, requeue: &Requeue)
             let found = chosen::confirm_many(session, &filter, states, &requeue.sure, "Put back to ready")?;
             match dry_run {
                 true => found,
-                false => all(manage::requeue_all(session.conn, &session.schema, &filter)?)?,
+                false => all(manage::requeue_all(session.conn, &session.schema, &filter, &by)?)?,
             }
         }
     };

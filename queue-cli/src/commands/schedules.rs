@@ -46,15 +46,15 @@ impl Shown {
 pub(super) fn run<C: AsBackend>(session: &mut Session<'_, C>, what: &Schedules) -> Result<(), Failure> {
     match what {
         Schedules::List { next } => list(session, *next),
-        Schedules::Pause { name } => {
-            let there = schedule::pause(session.conn, &session.schema, name)?;
+        Schedules::Pause { name, by } => {
+            let there = schedule::pause(session.conn, &session.schema, name, &by.name())?;
             done(session, there, name, "paused")
         }
-        Schedules::Resume { name } => {
-            let there = schedule::resume(session.conn, &session.schema, name)?;
+        Schedules::Resume { name, by } => {
+            let there = schedule::resume(session.conn, &session.schema, name, &by.name())?;
             done(session, there, name, "resumed")
         }
-        Schedules::Remove { name, sure } => {
+        Schedules::Remove { name, by, sure } => {
             let there = schedule::find(session.conn, &session.schema, name)?.is_some();
             if there && sure.dry_run {
                 let done = Done {
@@ -66,7 +66,7 @@ pub(super) fn run<C: AsBackend>(session: &mut Session<'_, C>, what: &Schedules) 
             }
             if there {
                 output::confirm(sure, &format!("Remove the schedule {}?", output::line(name)))?;
-                schedule::remove(session.conn, &session.schema, name)?;
+                schedule::remove(session.conn, &session.schema, name, &by.name())?;
             }
             done(session, there, name, "removed")
         }

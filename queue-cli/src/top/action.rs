@@ -42,7 +42,7 @@ impl Action {
                 manage::pause(conn, schema, Scope::Queue(queue), &by.name(), "paused in top")?;
                 format!("the queue {} is paused", output::line(queue))
             }
-            Self::Resume(queue) => match manage::resume(conn, schema, Scope::Queue(queue))? {
+            Self::Resume(queue) => match manage::resume(conn, schema, Scope::Queue(queue), &by.name())? {
                 true => format!("the queue {} is resumed", output::line(queue)),
                 false => "not paused by itself: everything is, which `resume --all` ends".to_owned(),
             },
@@ -52,7 +52,7 @@ impl Action {
                     false => manage::Cancel::Soft,
                 };
                 match (
-                    manage::cancel(conn, schema, *id, how, &by.signed("cancelled in top"))?,
+                    manage::cancel(conn, schema, *id, how, &by.name(), "cancelled in top")?,
                     hard,
                 ) {
                     (true, true) => format!("job {id} is cancelled"),
@@ -61,7 +61,7 @@ impl Action {
                 }
             }
             Self::Retry(id) => {
-                manage::requeue(conn, schema, *id)?;
+                manage::requeue(conn, schema, *id, &by.name())?;
                 format!("job {id} is ready again")
             }
         })

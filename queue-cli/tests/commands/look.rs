@@ -102,7 +102,7 @@ conformance! {
             finding["finding"].as_str().unwrap().contains("mail")
         });
         assert!(finding.is_some_and(|finding| finding["severity"] == "warning" && finding["remedy"] != ""), "{findings}");
-        leasehold::manage::cancel_all(&mut conn, &Schema::default(), &leasehold::inspect::Filter::new(), leasehold::manage::Cancel::Hard, "").unwrap();
+        leasehold::manage::cancel_all(&mut conn, &Schema::default(), &leasehold::inspect::Filter::new(), leasehold::manage::Cancel::Hard, "ops", "").unwrap();
         let said = leasehold(db, &["doctor"]);
         assert!(!said.out.contains("mail"), "{}", said.out);
     }

@@ -134,7 +134,7 @@ impl<C: Backend> Fixture<C> {
             )
             .unwrap();
         }
-        schedule::pause(&mut conn, &schema, "newsletter").unwrap();
+        schedule::pause(&mut conn, &schema, "newsletter", "ops").unwrap();
         manage::pause(&mut conn, &schema, Scope::Queue("reports"), "Grace", "the disk is full").unwrap();
         let site = Site::builder().token(TOKEN).open::<C>(&db.url()).unwrap();
         let serving = Server::bind(site, "127.0.0.1:0".parse().unwrap())

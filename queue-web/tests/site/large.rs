@@ -36,6 +36,7 @@ conformance!(
             &Schema::default(),
             id,
             leasehold::manage::Cancel::Hard,
+            "ops",
             "over",
         )
         .unwrap();

@@ -13,7 +13,7 @@ conformance!(
         }
         let later = EnqueueOptions::new().delay(std::time::Duration::from_secs(3600));
         let ended = Step::now(5, Then::Commit).enqueue(&mut conn).unwrap().id();
-        manage::cancel(&mut conn, &Schema::default(), ended, Cancel::Hard, "not wanted").unwrap();
+        manage::cancel(&mut conn, &Schema::default(), ended, Cancel::Hard, "ops", "not wanted").unwrap();
         Note { n: 4 }.enqueue_with(&mut conn, &later).unwrap();
         manage::pause(&mut conn, &Schema::default(), Scope::Kind("note"), "Ada", "no paper").unwrap();
         let site = reader(db);
@@ -38,7 +38,15 @@ conformance!(
         let mut conn = prepare(db);
         let note = Note { n: 1 }.enqueue(&mut conn).unwrap().id();
         let step = Step::now(2, Then::Commit).enqueue(&mut conn).unwrap().id();
-        manage::cancel(&mut conn, &Schema::default(), step, Cancel::Hard, "not wanted any more").unwrap();
+        manage::cancel(
+            &mut conn,
+            &Schema::default(),
+            step,
+            Cancel::Hard,
+            "ops",
+            "not wanted any more",
+        )
+        .unwrap();
         let site = reader(db);
         let link = |id: i64| format!("href=\"/jobs/{id}\"");
 
@@ -82,7 +90,7 @@ conformance!(
         let schema = Schema::default();
         let failed = Note { n: 1 }.enqueue(&mut conn).unwrap().id();
         let ended = Note { n: 2 }.enqueue(&mut conn).unwrap().id();
-        manage::cancel(&mut conn, &schema, ended, Cancel::Hard, SCRIPT).unwrap();
+        manage::cancel(&mut conn, &schema, ended, Cancel::Hard, "ops", SCRIPT).unwrap();
         for table in ["jobs", "finished_jobs"] {
             let image = IMAGE.replace('\'', "''");
             db.sql(&format!(

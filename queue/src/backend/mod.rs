@@ -67,6 +67,7 @@ pub trait Backend:
     + CheckStatements
     + CatalogueStatements
     + ManageStatements
+    + ActionStatements
     + RowStatements
     + crate::migrate::Migrate
     + AsBackend<Connection = Self>

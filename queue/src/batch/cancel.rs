@@ -3,11 +3,9 @@
 use super::{BatchError, check_now};
 use crate::backend::{AsBackend, Backend, BatchStatements};
 use crate::follow_up::{Direct, Ended, Followed, follow};
-use crate::manage::{Cancel, Ending, end_these};
+use crate::manage::{Cancel, Deed, Ending, end_these};
 use crate::migrate::Migrate;
 use crate::schema::Schema;
-use crate::settle::storable;
-use crate::transaction::atomically;
 
 /// Jobs in one look.
 const PAGE: i64 = 500;
@@ -33,7 +31,7 @@ const PAGE: i64 = 500;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let (_url, mut conn) = doctest_database();
 /// let id = Batch::new("party").add(&Greet { name: "you".to_owned() }).enqueue(&mut conn)?.id;
-/// assert_eq!(batch::cancel(&mut conn, &Schema::default(), id, Cancel::Hard, "rain")?, 1);
+/// assert_eq!(batch::cancel(&mut conn, &Schema::default(), id, Cancel::Hard, "Ada", "rain")?, 1);
 /// let batch = batch::record(&mut conn, &Schema::default(), id)?.expect("it is kept");
 /// assert_eq!((batch.counts.cancelled, batch.is_finished()), (1, true));
 /// # Ok(())
@@ -44,16 +42,21 @@ pub fn cancel(
     schema: &Schema,
     id: i64,
     how: Cancel,
+    by: &str,
     reason: &str,
 ) -> Result<u64, BatchError> {
-    let (conn, reason) = (conn.as_backend(), storable(reason));
-    conn.patiently(|conn| atomically(conn, |conn| close(conn, schema, id)))??;
+    let (conn, deed) = (conn.as_backend(), Deed::new(by, Some(reason)));
+    conn.patiently(|conn| {
+        deed.to(conn, schema, "cancel", ("batch", &id.to_string()), |conn| {
+            close(conn, schema, id).map(|()| true)
+        })
+    })??;
     let (mut after, mut cancelled) = (i64::MIN, 0);
     loop {
         let page = conn.open_in_batch(schema, id, after, PAGE)?;
         let Some(last) = page.last() else { break };
         after = *last;
-        cancelled += conn.patiently(|conn| end_these(conn, schema, &page, Ending::Cancel(how), &reason))??;
+        cancelled += conn.patiently(|conn| end_these(conn, schema, &page, Ending::Cancel(how), &deed))??;
         // Whether others wait for them is not known here; looking does no harm.
         let mut ended = Ended::default();
         ended.awaited.extend(page);

@@ -4,12 +4,18 @@ use std::time::SystemTime;
 
 use diesel::result::QueryResult;
 
-use super::{ErrorRecord, Held, JobSummary, ProgressRecord, RunningRecord, State, errors, progress, running, time};
+use super::{
+    ActionFilter, ActionRecord, ErrorRecord, Held, JobSummary, ProgressRecord, RunningRecord, State, actions, errors,
+    progress, running, time,
+};
 use crate::backend::{AsBackend, Backend, FailureRow, LifeStatements};
 use crate::schema::Schema;
 
 /// Steps that are told.
 const STEPS: i64 = 1000;
+
+/// Actions that are told.
+const ACTIONS: u32 = 1000;
 
 /// One failed attempt of any job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,7 +89,9 @@ pub enum Happening {
     Progress(ProgressRecord),
     /// An attempt failed; the newest 100 are kept.
     Failed(ErrorRecord),
-    /// Somebody asked the running job to stop.
+    /// Somebody did something to it by hand; the newest 1,000 are told.
+    Acted(ActionRecord),
+    /// Somebody asked the running job to stop, and it is not recorded who: an older program was asked.
     CancelRequested,
     /// It ended.
     Ended {
@@ -155,7 +163,9 @@ pub fn life(conn: &mut impl AsBackend, schema: &Schema, id: i64) -> QueryResult<
         at: job.created_at,
         what: Happening::Enqueued,
     });
-    if let Some(at) = lease.as_ref().and_then(|lease| lease.cancel_requested_at) {
+    if let Some(at) = lease.as_ref().and_then(|lease| lease.cancel_requested_at)
+        && !moments.iter().any(is_request)
+    {
         let what = Happening::CancelRequested;
         moments.push(Moment { at, what });
     }
@@ -192,7 +202,16 @@ fn recorded<C: Backend>(conn: &mut C, schema: &Schema, id: i64) -> QueryResult<V
         at: error.at,
         what: Happening::Failed(error),
     }));
+    let acted = actions(conn, schema, &ActionFilter::new().job(id), None, ACTIONS)?;
+    moments.extend(acted.into_iter().rev().map(|action| Moment {
+        at: action.at,
+        what: Happening::Acted(action),
+    }));
     Ok(moments)
+}
+
+fn is_request(moment: &Moment) -> bool {
+    matches!(&moment.what, Happening::Acted(action) if action.action == "request cancel")
 }
 
 /// What of one instant comes first.

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use diesel::result::Error;
 
+use super::deed::Deed;
 use crate::backend::{AsBackend, Change, CommitStatements, InspectStatements, ManageStatements, NewPayload};
 use crate::enqueue::{self, EnqueueError, EnqueueOptions};
 use crate::inspect::State;
@@ -127,6 +128,7 @@ pub fn edit(
     id: i64,
     generation: i64,
     edit: &Edit,
+    by: &str,
 ) -> Result<i64, EditError> {
     let conn = conn.as_backend();
     let mut change = Change {
@@ -139,7 +141,14 @@ pub fn edit(
         let job = conn.job(schema, id)?.ok_or(EditError::Missing { id })?;
         new.unique_key = Some(enqueue::stored_unique_key(new.kind, Some(&job.queue), key));
     }
-    if conn.patiently(|conn| conn.edit(schema, id, generation, &change))?? == 1 {
+    let deed = Deed::new(by, None);
+    let edited = conn.patiently(|conn| {
+        deed.to_jobs(conn, schema, ("edit", 1), |conn| {
+            let edited = conn.edit(schema, id, generation, &change)? == 1;
+            Ok::<_, Error>((edited, edited.then_some(id).into_iter().collect()))
+        })
+    })??;
+    if edited {
         crate::wake::wake_local();
         return Ok(generation + 1);
     }

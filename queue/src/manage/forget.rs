@@ -1,8 +1,9 @@
 //! Forget: the recorded steps of a job are removed.
 
-use diesel::result::Error;
+use diesel::result::{Error, QueryResult};
 
-use crate::backend::{AsBackend, CommitStatements, StepStatements};
+use super::deed::Deed;
+use crate::backend::{AsBackend, Backend, CommitStatements};
 use crate::inspect::State;
 use crate::migrate::Migrate;
 use crate::schema::Schema;
@@ -38,10 +39,16 @@ pub enum ForgetStepsError {
 /// # Errors
 ///
 /// [`ForgetStepsError`]; nothing is removed then.
-pub fn forget_steps(conn: &mut impl AsBackend, schema: &Schema, job_id: i64) -> Result<u64, ForgetStepsError> {
+pub fn forget_steps(
+    conn: &mut impl AsBackend,
+    schema: &Schema,
+    job_id: i64,
+    by: &str,
+) -> Result<u64, ForgetStepsError> {
+    let deed = Deed::new(by, None);
     conn.as_backend().patiently(|conn| {
         for _ in 0..LOOKS {
-            if let Some(forgotten) = conn.forget_steps(schema, job_id)? {
+            if let Some(forgotten) = forget(conn, schema, job_id, &deed)? {
                 return Ok(forgotten.unsigned_abs());
             }
             match conn.ownership(schema, job_id)? {
@@ -52,4 +59,12 @@ pub fn forget_steps(conn: &mut impl AsBackend, schema: &Schema, job_id: i64) -> 
         }
         Err(ForgetStepsError::Running { id: job_id })
     })?
+}
+
+fn forget<C: Backend>(conn: &mut C, schema: &Schema, job_id: i64, deed: &Deed) -> QueryResult<Option<i64>> {
+    deed.to_jobs(conn, schema, ("forget steps", 0), |conn| {
+        let forgotten = conn.forget_steps(schema, job_id)?;
+        let changed = forgotten.is_some_and(|count| count > 0).then_some(job_id);
+        Ok((forgotten, changed.into_iter().collect()))
+    })
 }

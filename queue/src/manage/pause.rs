@@ -2,14 +2,14 @@
 
 use std::time::SystemTime;
 
-use diesel::result::QueryResult;
+use diesel::result::{Error, QueryResult};
 
+use super::deed::Deed;
 use crate::backend::{AsBackend, PauseRow, PauseStatements};
 use crate::commit::depth;
 use crate::inspect::time;
 use crate::migrate::Migrate;
 use crate::schema::Schema;
-use crate::settle::storable;
 
 /// What is paused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,16 +96,19 @@ impl From<PauseRow> for Pause {
 /// assert_eq!((summary.counts.completed, summary.paused), (0, 1));
 /// assert_eq!(manage::pauses(&mut conn, &schema)?[0].reason, "the printer is out of paper");
 ///
-/// manage::resume(&mut conn, &schema, Scope::Queue("default"))?;
+/// manage::resume(&mut conn, &schema, Scope::Queue("default"), "ops")?;
 /// assert_eq!(worker().run_until_empty()?.counts.completed, 1);
 /// # Ok(())
 /// # }
 /// ```
 pub fn pause(conn: &mut impl AsBackend, schema: &Schema, scope: Scope<'_>, by: &str, reason: &str) -> QueryResult<()> {
     let (kind, name) = scope.parts();
-    let (by, reason) = (storable(by), storable(reason));
-    conn.as_backend()
-        .patiently(|conn| conn.pause(schema, kind, name, &by, &reason))??;
+    let deed = Deed::new(by, Some(reason));
+    conn.as_backend().patiently(|conn| {
+        deed.to(conn, schema, "pause", (kind, name), |conn| {
+            Ok::<_, Error>(conn.pause(schema, kind, name, &deed.by, deed.reason())? > 0)
+        })
+    })??;
     Ok(())
 }
 
@@ -115,10 +118,15 @@ pub fn pause(conn: &mut impl AsBackend, schema: &Schema, scope: Scope<'_>, by: &
 /// # Errors
 ///
 /// The database's.
-pub fn resume(conn: &mut impl AsBackend, schema: &Schema, scope: Scope<'_>) -> QueryResult<bool> {
+pub fn resume(conn: &mut impl AsBackend, schema: &Schema, scope: Scope<'_>, by: &str) -> QueryResult<bool> {
     let (kind, name) = scope.parts();
     let conn = conn.as_backend();
-    let resumed = conn.patiently(|conn| conn.resume(schema, kind, name))?? > 0;
+    let deed = Deed::new(by, None);
+    let resumed = conn.patiently(|conn| {
+        deed.to(conn, schema, "resume", (kind, name), |conn| {
+            Ok::<_, Error>(conn.resume(schema, kind, name)? > 0)
+        })
+    })??;
     if depth(conn)? > 0 {
         crate::wake::expect_local();
     } else {

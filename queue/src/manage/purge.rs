@@ -22,7 +22,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 ///
 /// By default completed and cancelled jobs are kept for a week, and discarded ones for 90 days. An hour is the least: a
 /// worker whose answer from the database was lost looks for the job there. What consumers have accepted is remembered for
-/// 30 days.
+/// 30 days, and what people did by hand for 90.
 ///
 /// ```
 /// use std::time::Duration;
@@ -37,6 +37,7 @@ pub struct Retention {
     cancelled: Option<Duration>,
     discarded: Option<Duration>,
     inbox: Option<Duration>,
+    actions: Option<Duration>,
 }
 
 impl Default for Retention {
@@ -46,6 +47,7 @@ impl Default for Retention {
             cancelled: Some(7 * DAY),
             discarded: Some(90 * DAY),
             inbox: Some(30 * DAY),
+            actions: Some(90 * DAY),
         }
     }
 }
@@ -59,6 +61,7 @@ impl Retention {
             cancelled: None,
             discarded: None,
             inbox: None,
+            actions: None,
         }
     }
 
@@ -99,6 +102,20 @@ impl Retention {
         self
     }
 
+    /// Keeps the record of what people did by hand for so long.
+    #[must_use]
+    pub fn actions(mut self, keep: Duration) -> Self {
+        self.actions = Some(keep);
+        self
+    }
+
+    /// Keeps the record of what people did by hand for ever.
+    #[must_use]
+    pub fn keep_actions(mut self) -> Self {
+        self.actions = None;
+        self
+    }
+
     /// How long jobs that ended in each state are kept; `None` is for ever.
     pub(crate) fn limits(&self) -> [(State, Option<Duration>); 3] {
         [
@@ -111,6 +128,10 @@ impl Retention {
 
     pub(crate) fn inbox_limit(&self) -> Option<Duration> {
         self.inbox.map(|keep| keep.max(LEAST))
+    }
+
+    pub(crate) fn actions_limit(&self) -> Option<Duration> {
+        self.actions
     }
 }
 

@@ -2,8 +2,9 @@
 
 use diesel::result::{Error, QueryResult};
 
+use super::deed::Deed;
 use super::in_chunks;
-use crate::backend::{AsBackend, CommitStatements, ManageStatements};
+use crate::backend::{AsBackend, Backend, CommitStatements, RequeuedRow};
 use crate::inspect::{Filter, State};
 use crate::migrate::Migrate;
 use crate::schema::Schema;
@@ -55,9 +56,10 @@ pub enum RequeueError {
 /// # Errors
 ///
 /// [`RequeueError`]; the job is left as it is then.
-pub fn requeue(conn: &mut impl AsBackend, schema: &Schema, id: i64) -> Result<(), RequeueError> {
+pub fn requeue(conn: &mut impl AsBackend, schema: &Schema, id: i64, by: &str) -> Result<(), RequeueError> {
     let conn = conn.as_backend();
-    let answer = conn.patiently(|conn| conn.requeue(schema, &[id]))??;
+    let deed = Deed::new(by, None);
+    let answer = conn.patiently(|conn| requeue_these(conn, schema, &[id], &deed))??;
     match answer.first() {
         Some(row) if row.requeued => {
             crate::wake::wake_local();
@@ -80,7 +82,8 @@ pub fn requeue(conn: &mut impl AsBackend, schema: &Schema, id: i64) -> Result<()
 /// # Errors
 ///
 /// The database's; what was requeued before stays so, unless the caller's transaction is open.
-pub fn requeue_all(conn: &mut impl AsBackend, schema: &Schema, filter: &Filter) -> QueryResult<Requeued> {
+pub fn requeue_all(conn: &mut impl AsBackend, schema: &Schema, filter: &Filter, by: &str) -> QueryResult<Requeued> {
+    let deed = Deed::new(by, None);
     let states: &[State] = match filter.chosen_state() {
         None => &[State::Discarded],
         Some(_) => &[State::Discarded, State::Cancelled],
@@ -88,7 +91,7 @@ pub fn requeue_all(conn: &mut impl AsBackend, schema: &Schema, filter: &Filter) 
     let mut all = Requeued::default();
     conn.as_backend().patiently(|conn| {
         in_chunks(conn, schema, filter, states, |conn, ids| {
-            for row in conn.requeue(schema, ids)? {
+            for row in requeue_these(conn, schema, ids, &deed)? {
                 match row.requeued {
                     true => all.requeued += 1,
                     false => all.key_taken += 1,
@@ -99,4 +102,12 @@ pub fn requeue_all(conn: &mut impl AsBackend, schema: &Schema, filter: &Filter) 
     })??;
     crate::wake::wake_local();
     Ok(all)
+}
+
+fn requeue_these<C: Backend>(conn: &mut C, schema: &Schema, ids: &[i64], deed: &Deed) -> QueryResult<Vec<RequeuedRow>> {
+    deed.to_jobs(conn, schema, ("requeue", 1), |conn| {
+        let rows = conn.requeue(schema, ids)?;
+        let back = rows.iter().filter(|row| row.requeued).map(|row| row.id).collect();
+        Ok((rows, back))
+    })
 }

@@ -8,6 +8,7 @@ use super::{Schedule, ScheduleError, define, stored};
 use crate::backend::{AsBackend, Backend, ScheduleDefinition, ScheduleRow, ScheduleStatements};
 use crate::inspect::time;
 use crate::job::Hidden;
+use crate::manage::Deed;
 use crate::migrate::Migrate;
 use crate::schema::Schema;
 
@@ -195,8 +196,8 @@ pub fn change(
 /// # Errors
 ///
 /// [`ScheduleError::Database`].
-pub fn pause(conn: &mut impl AsBackend, schema: &Schema, name: &str) -> Result<bool, ScheduleError> {
-    set_paused(conn, schema, name, true)
+pub fn pause(conn: &mut impl AsBackend, schema: &Schema, name: &str, by: &str) -> Result<bool, ScheduleError> {
+    set_paused(conn, schema, name, true, &Deed::new(by, None))
 }
 
 /// Resumes a schedule with its next fire time from now on; whether there is one of that name.
@@ -205,8 +206,8 @@ pub fn pause(conn: &mut impl AsBackend, schema: &Schema, name: &str) -> Result<b
 ///
 /// [`ScheduleError::Database`]; [`ScheduleError::Cron`] or [`ScheduleError::Zone`] when this program cannot read what a
 /// newer one wrote.
-pub fn resume(conn: &mut impl AsBackend, schema: &Schema, name: &str) -> Result<bool, ScheduleError> {
-    set_paused(conn, schema, name, false)
+pub fn resume(conn: &mut impl AsBackend, schema: &Schema, name: &str, by: &str) -> Result<bool, ScheduleError> {
+    set_paused(conn, schema, name, false, &Deed::new(by, None))
 }
 
 /// Removes a schedule; whether there was one of that name. The jobs that it enqueued stay.
@@ -214,8 +215,13 @@ pub fn resume(conn: &mut impl AsBackend, schema: &Schema, name: &str) -> Result<
 /// # Errors
 ///
 /// [`ScheduleError::Database`].
-pub fn remove(conn: &mut impl AsBackend, schema: &Schema, name: &str) -> Result<bool, ScheduleError> {
-    patiently(conn, |conn| Ok(conn.remove_schedule(schema, name)? > 0))
+pub fn remove(conn: &mut impl AsBackend, schema: &Schema, name: &str, by: &str) -> Result<bool, ScheduleError> {
+    let deed = Deed::new(by, None);
+    patiently(conn, |conn| {
+        deed.to(conn, schema, "remove", ("schedule", name), |conn| {
+            Ok(conn.remove_schedule(schema, name)? > 0)
+        })
+    })
 }
 
 /// All schedules, by name.
@@ -321,7 +327,14 @@ fn next_after(definition: &ScheduleDefinition, times: &Times, now_ms: i64) -> Re
     })
 }
 
-fn set_paused(conn: &mut impl AsBackend, schema: &Schema, name: &str, paused: bool) -> Result<bool, ScheduleError> {
+fn set_paused(
+    conn: &mut impl AsBackend,
+    schema: &Schema,
+    name: &str,
+    paused: bool,
+    deed: &Deed,
+) -> Result<bool, ScheduleError> {
+    let action = if paused { "pause" } else { "resume" };
     patiently(conn, |conn| {
         loop {
             let Some(row) = conn.schedule(schema, name)? else {
@@ -335,7 +348,10 @@ fn set_paused(conn: &mut impl AsBackend, schema: &Schema, name: &str, paused: bo
                 // What was due meanwhile is not made up for.
                 false => next_after(&row.definition, &stored::read(&row.definition)?.0, row.now_ms)?,
             };
-            if conn.pause_schedule(schema, name, row.revision, paused, next)? > 0 {
+            let done = deed.to(conn, schema, action, ("schedule", name), |conn| {
+                Ok::<_, ScheduleError>(conn.pause_schedule(schema, name, row.revision, paused, next)? > 0)
+            })?;
+            if done {
                 return Ok(true);
             }
         }

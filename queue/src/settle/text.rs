@@ -6,14 +6,19 @@ const MAX_ERROR_BYTES: usize = 8 * 1024;
 /// A text that every database stores: PostgreSQL takes no NUL, and a failure whose text cannot be stored could not be
 /// recorded at all.
 pub(crate) fn storable(text: &str) -> String {
-    let mut end = text.len().min(MAX_ERROR_BYTES);
+    storable_within(text, MAX_ERROR_BYTES)
+}
+
+/// The same with another length.
+pub(crate) fn storable_within(text: &str, max_bytes: usize) -> String {
+    let mut end = text.len().min(max_bytes);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
     let text = text[..end].replace('\0', "\u{fffd}");
     // The replacement is longer than what it replaces.
-    if text.len() > MAX_ERROR_BYTES {
-        storable(&text)
+    if text.len() > max_bytes {
+        storable_within(&text, max_bytes)
     } else {
         text
     }

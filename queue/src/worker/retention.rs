@@ -1,4 +1,5 @@
-//! Retention: finished jobs are removed after the time of their state, and inboxes forget, a chunk at a time.
+//! Retention: finished jobs are removed after the time of their state, and inboxes and the record of actions forget, a chunk at a
+//! time.
 
 use std::time::{Duration, Instant};
 
@@ -58,6 +59,12 @@ impl Purges {
                 conn.purge_inbox(&shared.schema, millis(keep), crate::inbox::CHUNK)
             });
             more |= purged.is_ok_and(|purged| i64::try_from(purged) == Ok(crate::inbox::CHUNK));
+        }
+        if let Some(keep) = shared.retention.actions_limit() {
+            let purged = briefly(shared, |conn| {
+                conn.purge_actions(&shared.schema, millis(keep), PURGE_CHUNK)
+            });
+            more |= purged.is_ok_and(|purged| i64::try_from(purged) == Ok(PURGE_CHUNK));
         }
         more
     }

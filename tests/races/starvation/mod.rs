@@ -143,7 +143,7 @@ impl<C: Backend + SimpleConnection> Run<'_, C> {
             Event::CancelAndRequeue(nth) => {
                 for (n, id) in every(nth, &self.told) {
                     self.told.disturbed.insert(n);
-                    manage::cancel(self.conn, &schema, id, Cancel::Hard, "starve").unwrap();
+                    manage::cancel(self.conn, &schema, id, Cancel::Hard, "ops", "starve").unwrap();
                 }
                 self.requeue();
             }
@@ -152,7 +152,13 @@ impl<C: Backend + SimpleConnection> Run<'_, C> {
     }
 
     fn requeue(&mut self) {
-        manage::requeue_all(self.conn, &Schema::default(), &Filter::new().state(State::Cancelled)).unwrap();
+        manage::requeue_all(
+            self.conn,
+            &Schema::default(),
+            &Filter::new().state(State::Cancelled),
+            "ops",
+        )
+        .unwrap();
     }
 
     fn commit_late(&mut self) {
@@ -239,7 +245,13 @@ where
     });
     let told = told.map_err(TestCaseError::fail)?;
     eventually(SOON * 2, "all are done", || {
-        manage::requeue_all(&mut conn, &Schema::default(), &Filter::new().state(State::Cancelled)).unwrap();
+        manage::requeue_all(
+            &mut conn,
+            &Schema::default(),
+            &Filter::new().state(State::Cancelled),
+            "ops",
+        )
+        .unwrap();
         let counts = inspect::counts(&mut conn, &Schema::default()).unwrap();
         counts.iter().all(|count| count.state == State::Completed)
     });

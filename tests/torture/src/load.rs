@@ -65,16 +65,16 @@ pub(crate) fn operate<S: Site>(shared: &Shared<S>) {
             std::thread::sleep(Duration::from_millis(40));
             let done = match fastrand::u32(0..6) {
                 0 => pick(&mut conn, "jobs", "kind = 'hit'").and_then(|id| match id {
-                    Some(id) => manage::cancel(&mut conn, &schema, id, Cancel::Hard, "not needed").map(drop),
+                    Some(id) => manage::cancel(&mut conn, &schema, id, Cancel::Hard, "ops", "not needed").map(drop),
                     None => Ok(()),
                 }),
                 1..3 => pick(&mut conn, "jobs", "kind = 'hit'").and_then(|id| match id {
-                    Some(id) => manage::cancel(&mut conn, &schema, id, Cancel::Soft, "not needed").map(drop),
+                    Some(id) => manage::cancel(&mut conn, &schema, id, Cancel::Soft, "ops", "not needed").map(drop),
                     None => Ok(()),
                 }),
                 _ => pick(&mut conn, "finished_jobs", "state = 'cancelled'").map(|id| {
                     // Somebody else's requeue may have been first.
-                    let _ = id.map(|id| manage::requeue(&mut conn, &schema, id));
+                    let _ = id.map(|id| manage::requeue(&mut conn, &schema, id, "ops"));
                 }),
             };
             if done.is_err() {

@@ -76,6 +76,11 @@ impl Migrate for PgConnection {
             up: include_str!("../../../migrations/postgres/0006_outbox/up.sql"),
             down: include_str!("../../../migrations/postgres/0006_outbox/down.sql"),
         },
+        Script {
+            name: "0007_actions",
+            up: include_str!("../../../migrations/postgres/0007_actions/up.sql"),
+            down: include_str!("../../../migrations/postgres/0007_actions/down.sql"),
+        },
     ];
 
     const LEDGER: &'static str = "leasehold.migrations";

@@ -19,6 +19,7 @@ mod texts;
 pub(crate) use texts::{IDLE, SILENT};
 #[macro_use]
 mod schedule;
+mod actions;
 mod admit;
 mod batches;
 mod catalogue;

@@ -87,5 +87,8 @@ pub use catalogue::*;
 mod manage;
 pub use manage::*;
 
+mod actions;
+pub use actions::*;
+
 mod rows;
 pub use rows::*;

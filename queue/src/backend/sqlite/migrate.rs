@@ -74,6 +74,11 @@ impl Migrate for SqliteConnection {
             up: include_str!("../../../migrations/sqlite/0006_outbox/up.sql"),
             down: include_str!("../../../migrations/sqlite/0006_outbox/down.sql"),
         },
+        Script {
+            name: "0007_actions",
+            up: include_str!("../../../migrations/sqlite/0007_actions/up.sql"),
+            down: include_str!("../../../migrations/sqlite/0007_actions/down.sql"),
+        },
     ];
 
     const LEDGER: &'static str = "leasehold_migrations";

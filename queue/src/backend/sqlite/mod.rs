@@ -10,6 +10,7 @@
 
 #[macro_use]
 mod schedule;
+mod actions;
 mod admit;
 mod batches;
 mod catalogue;
