@@ -1,6 +1,6 @@
 //! The server of its own.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use leasehold_web::{ServeError, Server, Serving, Site};
