@@ -120,13 +120,13 @@ impl Act {
         match self {
             Self::Retry(id) => manage::requeue(conn, schema, *id, who)?,
             Self::Cancel { id, hard, reason } => {
-                let cancelled = manage::cancel(conn, schema, *id, how(*hard), who, &signed(reason, who))?;
+                let cancelled = manage::cancel(conn, schema, *id, how(*hard), who, reason)?;
                 if !cancelled {
                     return Err(ended(conn, schema, *id)?);
                 }
             }
             Self::Discard { id, reason } => {
-                let discarded = manage::discard(conn, schema, *id, who, &signed(reason, who))?;
+                let discarded = manage::discard(conn, schema, *id, who, reason)?;
                 if !discarded {
                     return Err(ended(conn, schema, *id)?);
                 }
@@ -137,7 +137,7 @@ impl Act {
             }
             Self::Many(many) => return many.run(conn, schema, who),
             Self::CancelBatch { id, hard, reason } => {
-                batch::cancel(conn, schema, *id, how(*hard), who, &signed(reason, who))?;
+                batch::cancel(conn, schema, *id, how(*hard), who, reason)?;
             }
             Self::Pause { held, reason } => manage::pause(conn, schema, held.scope(), who, reason)?,
             Self::Resume(held) => {
@@ -176,11 +176,6 @@ impl Held {
             Self::Kind(name) => Scope::Kind(name),
         }
     }
-}
-
-/// With who has given it: it is kept with the job.
-fn signed(reason: &str, who: &str) -> String {
-    format!("{reason} ({} {who})", texts::BY_HAND)
 }
 
 /// Why there was nothing to end.

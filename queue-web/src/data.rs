@@ -6,7 +6,8 @@ use std::time::Duration;
 use diesel::r2d2::{ConnectionManager, CustomizeConnection, Pool};
 use leasehold::batch::{self, BatchGlance, BatchSummary};
 use leasehold::inspect::{
-    self, Count, FailureRecord, Held, JobRecord, QueueRecord, Rate, RunningRecord, StepRecord, Waits, WorkerRecord,
+    self, ActionFilter, ActionRecord, Count, FailureRecord, Held, JobRecord, QueueRecord, Rate, RunningRecord,
+    StepRecord, Waits, WorkerRecord,
 };
 use leasehold::manage::{self, Pause};
 use leasehold::migrate::{MigrateError, Migrations};
@@ -96,6 +97,9 @@ pub(crate) trait Source: Send + Sync {
 
     /// The workflow around a job.
     fn waits(&self, id: i64) -> Data<Waits>;
+
+    /// What people did by hand, the newest first, before one.
+    fn actions(&self, filter: &ActionFilter, before: Option<i64>, limit: u32) -> Data<Vec<ActionRecord>>;
 
     /// The newest failed attempts.
     fn failures(&self) -> Data<Vec<FailureRecord>>;
@@ -217,6 +221,11 @@ impl<C: Backend> Source for Database<C> {
 
     fn waits(&self, id: i64) -> Data<Waits> {
         Ok(inspect::waits(&mut self.pool.get()?, &self.schema, id, NODES)?)
+    }
+
+    fn actions(&self, filter: &ActionFilter, before: Option<i64>, limit: u32) -> Data<Vec<ActionRecord>> {
+        let mut conn = self.pool.get()?;
+        Ok(inspect::actions(&mut conn, &self.schema, filter, before, limit)?)
     }
 
     fn failures(&self) -> Data<Vec<FailureRecord>> {

@@ -9,6 +9,7 @@ use crate::guard::Visitor;
 use crate::request::query;
 use crate::texts;
 
+pub(crate) mod actions;
 pub(crate) mod batch;
 pub(crate) mod batches;
 pub(crate) mod job;
@@ -81,13 +82,14 @@ impl Look<'_> {
     }
 }
 
-const PAGES: [(&str, &str); 6] = [
+const PAGES: [(&str, &str); 7] = [
     ("/", texts::OVERVIEW),
     ("/queues", texts::QUEUES),
     ("/jobs", texts::JOBS),
     ("/schedules", texts::SCHEDULES),
     ("/batches", texts::BATCHES),
     ("/workers", texts::WORKERS),
+    ("/actions", texts::ACTIONS),
 ];
 
 /// A whole page around its content.

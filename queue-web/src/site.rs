@@ -142,6 +142,7 @@ impl Site {
             Route::Job(id) => page::job::page(&look, source, *id)?.ok_or(Refused::Missing)?,
             Route::Schedules => page::schedules::page(&look, source)?,
             Route::Workers => page::workers::page(&look, source)?,
+            Route::Actions => return page::actions::page(&look, source, &query),
             Route::Batches => return page::batches::page(&look, source, &query),
             Route::Workflow(id) => page::workflow::page(&look, source, *id)?.ok_or(Refused::Missing)?,
             Route::Batch(id) => page::batch::page(&look, source, *id)?.ok_or(Refused::Missing)?,

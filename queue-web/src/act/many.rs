@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use leasehold::manage::{self, RequeueError};
 use leasehold::{Backend, Schema};
 
-use super::{Done, NotDone, how, signed};
+use super::{Done, NotDone, how};
 use crate::request::{Pairs, query};
 use crate::route::ManyDeed;
 use crate::search;
@@ -46,7 +46,7 @@ impl Many {
 
     /// One after the other, each in a transaction of its own. A job that has moved on meanwhile is left as it is.
     pub(super) fn run<C: Backend>(&self, conn: &mut C, schema: &Schema, who: &str) -> Result<Done, NotDone> {
-        let (since, reason) = (Instant::now(), signed(&self.reason, who));
+        let since = Instant::now();
         let mut done = 0;
         for id in self.ids.iter().take_while(|_| since.elapsed() < PATIENCE) {
             let acted = match self.deed {
@@ -55,8 +55,8 @@ impl Many {
                     Err(RequeueError::Database(error)) => return Err(error.into()),
                     Err(_) => false,
                 },
-                ManyDeed::Cancel => manage::cancel(conn, schema, *id, how(self.hard), who, &reason)?,
-                ManyDeed::Discard => manage::discard(conn, schema, *id, who, &reason)?,
+                ManyDeed::Cancel => manage::cancel(conn, schema, *id, how(self.hard), who, &self.reason)?,
+                ManyDeed::Discard => manage::discard(conn, schema, *id, who, &self.reason)?,
             };
             done += u64::from(acted);
         }

@@ -1,6 +1,8 @@
 //! What happened to a job, and what is to come.
 
-use leasehold::inspect::{ErrorRecord, Happening, JobSummary, Life, Moment, RunningRecord, State};
+use leasehold::inspect::{
+    ActionRecord, ErrorRecord, Happening, JobSummary, Life, Moment, RunningRecord, State, Target,
+};
 use maud::{Markup, html};
 
 use crate::page::{Look, cut, number};
@@ -48,6 +50,7 @@ fn shown(look: &Look<'_>, moment: &Moment, most: usize) -> Markup {
             html! { (texts::WAS_PROGRESS) " " (progress.done) "/" (progress.total) " " (progress.text) },
         ),
         Happening::Failed(error) => (texts::DISCARDED, attempt(error, most)),
+        Happening::Acted(action) => (texts::SCHEDULED, acted(action)),
         Happening::CancelRequested => (texts::CANCELLED, html! { (texts::CANCEL_REQUESTED) }),
         Happening::Ended {
             state,
@@ -75,6 +78,17 @@ fn ended(state: State, attempt: u32, generation: i64, reason: Option<&str>) -> M
         @if attempt > 0 { (texts::ATTEMPT) " " (attempt) ", " }
         (texts::GENERATION) " " (generation)
         @if let Some(reason) = reason { pre tabindex="0" { (cut(reason, ERROR)) } }
+    }
+}
+
+fn acted(action: &ActionRecord) -> Markup {
+    html! {
+        (action.action) ", " (texts::BY_WHOM) " " strong { (action.by) }
+        @if let Target::Job { generation, new_generation, .. } = action.target {
+            ", " (texts::GENERATION) " " (generation)
+            @if new_generation != generation { " → " (new_generation) }
+        }
+        @if let Some(reason) = &action.reason { pre tabindex="0" { (cut(reason, EARLIER_ERROR)) } }
     }
 }
 

@@ -23,9 +23,17 @@ const TEXTS: [&str; 8] = [
 
 /// Every page that there is, for one job, batch and workflow each.
 fn paths(job: i64, ended: i64, batch: i64) -> Vec<String> {
-    let mut paths: Vec<String> = ["/", "/queues", "/jobs", "/schedules", "/batches", "/workers"]
-        .map(str::to_owned)
-        .into();
+    let mut paths: Vec<String> = [
+        "/",
+        "/queues",
+        "/jobs",
+        "/schedules",
+        "/batches",
+        "/workers",
+        "/actions",
+    ]
+    .map(str::to_owned)
+    .into();
     paths.extend([
         format!("/jobs/{job}"),
         format!("/jobs/{ended}"),
@@ -49,7 +57,7 @@ conformance!(
         workflow.add(&Note { n: 3 }).after(first).named("first");
         let job = workflow.enqueue(&mut conn).unwrap().id_of(first);
         let ended = Note { n: 4 }.enqueue(&mut conn).unwrap().id();
-        manage::discard(&mut conn, &schema, ended, "test", "x").unwrap();
+        manage::discard(&mut conn, &schema, ended, "ops", "x").unwrap();
         let running = Step::now(1, Then::Commit).enqueue(&mut conn).unwrap().id();
         claim_and_die::<Step, _>(&mut conn, true);
         schedule::put(&mut conn, &schema, &Schedule::new("s", "0 * * * *").job(&Note { n: 5 })).unwrap();
@@ -72,6 +80,7 @@ conformance!(
                  UPDATE leasehold.job_errors SET error = {quoted}; UPDATE leasehold.steps SET name = {quoted}, result = {json};
                  UPDATE leasehold.job_progress SET text = {quoted}; UPDATE leasehold.batches SET name = {quoted};
                  UPDATE leasehold.job_waits SET name = {quoted}; UPDATE leasehold.workers SET host = {quoted};
+                 UPDATE leasehold.actions SET \"by\" = {quoted}, reason = {quoted};
                  UPDATE leasehold.schedules SET name = {quoted}, queue = {quoted}, kind = {quoted}, payload = {json}"
             ));
             manage::pause(&mut conn, &schema, manage::Scope::Queue(text), text, text).unwrap();
@@ -197,7 +206,7 @@ conformance!(
         let batch = batch.enqueue(&mut conn).unwrap().id;
         let job = Note { n: 2 }.enqueue(&mut conn).unwrap().id();
         let ended = Note { n: 3 }.enqueue(&mut conn).unwrap().id();
-        manage::cancel(&mut conn, &schema, ended, manage::Cancel::Hard, "test", "x").unwrap();
+        manage::cancel(&mut conn, &schema, ended, manage::Cancel::Hard, "ops", "x").unwrap();
         schedule::put(&mut conn, &schema, &Schedule::new("s", "0 * * * *").job(&Note { n: 4 })).unwrap();
         let running = Step::now(1, Then::Commit).enqueue(&mut conn).unwrap().id();
         claim_and_die::<Step, _>(&mut conn, true);

@@ -36,7 +36,7 @@ conformance!(
             &Schema::default(),
             id,
             leasehold::manage::Cancel::Hard,
-            "test",
+            "ops",
             "over",
         )
         .unwrap();

@@ -60,9 +60,66 @@ conformance!(
         );
         running.shows(&format!("href=\"/workers#{worker}\""));
         db.set_time("leasehold.jobs", "lease_until", -1000, "state = 'running'");
-        manage::cancel(&mut conn, &Schema::default(), id, Cancel::Soft, "test", "enough").unwrap();
+        manage::cancel(&mut conn, &Schema::default(), id, Cancel::Soft, "ops", "enough").unwrap();
         let expired = page(&site, &format!("/jobs/{id}"));
-        tells(&expired, &["enqueued", "Asked to stop", "Its lease has expired"]);
+        let asked = "request cancel, by <strong>ops</strong>";
+        tells(&expired, &["enqueued", asked, "enough", "Its lease has expired"]);
+        expired.shows("Asked to stop");
+    }
+);
+
+conformance!(
+    fn what_people_did_is_told_with_who_and_why(db: &mut Db) {
+        let mut conn = prepare(db);
+        let id = Note { n: 1 }.enqueue(&mut conn).unwrap().id();
+        let visit = Visit::begin(db);
+        visit.done(&format!("/jobs/{id}/cancel"), &[("reason", "too early")]);
+        visit.done(&format!("/jobs/{id}/retry"), &[]);
+        let told = visit.done(&format!("/jobs/{id}/discard"), &[("reason", SCRIPT)]);
+        let by = "by <strong>Ada</strong>, Generation";
+        let parts = [
+            "enqueued",
+            &format!("cancel, {by} 0 → 1"),
+            "too early",
+            &format!("requeue, {by} 1 → 2"),
+            &format!("discard, {by} 2 → 3"),
+            "&lt;script&gt;",
+            "discarded, Generation 3",
+        ];
+        tells(&told, &parts);
+    }
+);
+
+conformance!(
+    fn all_that_people_did_is_listed_by_whom(db: &mut Db) {
+        let mut conn = prepare(db);
+        let jobs: Vec<Note> = (0..60).map(|n| Note { n }).collect();
+        Note::enqueue_all(&jobs, &mut conn, &EnqueueOptions::new()).unwrap();
+        let visit = Visit::begin(db);
+        let asked = visit.look("/jobs/cancel?state=ready&which=all");
+        visit.done("/jobs/cancel", &[("state", "ready"), ("ids", &asked.value("ids"))]);
+        let queue = manage::Scope::Queue("a <b>");
+        manage::pause(&mut conn, &Schema::default(), queue, "Grace", "the disk is full").unwrap();
+        let first = visit.look("/actions");
+        first.shows("the disk is full");
+        first.shows("<small>Queue</small> a &lt;b&gt;");
+        assert_eq!(first.text.matches("<td>cancel</td>").count(), 49);
+        first.shows("rel=\"next\"");
+        let of_one = visit.look("/actions?by=Ada");
+        assert_eq!(of_one.text.matches("<td>cancel</td>").count(), 50);
+        of_one.hides("the disk is full");
+        let next = of_one
+            .text
+            .split("rel=\"next\" href=\"")
+            .nth(1)
+            .unwrap()
+            .split('"')
+            .next()
+            .unwrap();
+        let last = visit.look(&next.replace("&amp;", "&"));
+        assert_eq!(last.text.matches("<td>cancel</td>").count(), 10);
+        visit.look("/actions?by=nobody").shows("Nothing has been done by hand");
+        assert_eq!(visit.look("/actions?before=x").status, 400);
     }
 );
 
@@ -122,7 +179,7 @@ conformance!(
             &Schema::default(),
             id,
             Cancel::Hard,
-            "test",
+            "ops",
             &"\u{1}".repeat(1 << 20),
         )
         .unwrap();

@@ -41,8 +41,8 @@ conformance!(
         let ids = workflow.enqueue(&mut conn).unwrap();
         let (first, blocked) = (ids.id_of(first), ids.id_of(then));
         let ended = [5, 6].map(|n| Note { n }.enqueue(&mut conn).unwrap().id());
-        manage::cancel(&mut conn, &schema, ended[0], Cancel::Hard, "test", "a").unwrap();
-        manage::discard(&mut conn, &schema, ended[1], "test", "b").unwrap();
+        manage::cancel(&mut conn, &schema, ended[0], Cancel::Hard, "ops", "a").unwrap();
+        manage::discard(&mut conn, &schema, ended[1], "ops", "b").unwrap();
         let site = reader(db);
         for (state, ids) in [
             ("ready", vec![first, due]),

@@ -1,6 +1,6 @@
 //! The server of its own.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use leasehold_web::{ServeError, Server, Serving, Site};
@@ -108,8 +108,10 @@ conformance!(
         }
         for mut stream in heads.into_iter().chain(nothing) {
             let mut answer = Vec::new();
-            // It may be closed with a word or without one.
-            let _ = stream.read_to_end(&mut answer);
+            // It is closed, with a word or without one.
+            if let Err(error) = stream.read_to_end(&mut answer) {
+                assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+            }
             assert!(
                 !answer.starts_with(b"HTTP/1.1 200"),
                 "{}",
