@@ -27,7 +27,7 @@ pub(crate) enum Held {
 /// One deed with what its form said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Act {
-    Retry(i64),
+    Requeue(i64),
     Cancel {
         id: i64,
         hard: bool,
@@ -76,7 +76,7 @@ impl Act {
     pub(crate) fn read(deed: Deed, form: &Pairs) -> Option<Self> {
         let reason = || form.get("reason").unwrap_or(texts::NO_REASON).to_owned();
         Some(match deed {
-            Deed::Retry(id) => Self::Retry(id),
+            Deed::Requeue(id) => Self::Requeue(id),
             Deed::Cancel(id) => Self::Cancel {
                 id,
                 hard: form.get("how") == Some("hard"),
@@ -106,7 +106,7 @@ impl Act {
     /// Where it is seen that it was done.
     pub(crate) fn shown_at(&self, done: Done) -> String {
         match self {
-            Self::Retry(id) | Self::Cancel { id, .. } | Self::Discard { id, .. } | Self::Run { id, .. } => {
+            Self::Requeue(id) | Self::Cancel { id, .. } | Self::Discard { id, .. } | Self::Run { id, .. } => {
                 format!("/jobs/{id}")
             }
             Self::Many(many) => many.shown_at(done),
@@ -118,7 +118,7 @@ impl Act {
 
     pub(crate) fn run<C: Backend>(&self, conn: &mut C, schema: &Schema, who: &str) -> Result<Done, NotDone> {
         match self {
-            Self::Retry(id) => manage::requeue(conn, schema, *id, who)?,
+            Self::Requeue(id) => manage::requeue(conn, schema, *id, who)?,
             Self::Cancel { id, hard, reason } => {
                 let cancelled = manage::cancel(conn, schema, *id, how(*hard), who, reason)?;
                 if !cancelled {

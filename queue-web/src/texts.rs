@@ -48,7 +48,7 @@ pub(crate) const SCHEDULES: &str = "Schedules";
 pub(crate) const BATCHES: &str = "Batches";
 pub(crate) const BATCH: &str = "Batch";
 
-pub(crate) const RETRY: &str = "Retry";
+pub(crate) const REQUEUE: &str = "Retry";
 pub(crate) const RUN_NOW: &str = "Run now";
 pub(crate) const CANCEL: &str = "Cancel";
 pub(crate) const DISCARD: &str = "Discard";
