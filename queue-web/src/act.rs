@@ -18,7 +18,7 @@ pub(crate) use many::{MOST_AT_ONCE, Many};
 
 /// What is paused or resumed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Held {
+pub(crate) enum Paused {
     All,
     Queue(String),
     Kind(String),
@@ -49,10 +49,10 @@ pub(crate) enum Act {
         reason: String,
     },
     Pause {
-        held: Held,
+        paused: Paused,
         reason: String,
     },
-    Resume(Held),
+    Resume(Paused),
     PauseSchedule(String),
     ResumeSchedule(String),
 }
@@ -94,10 +94,10 @@ impl Act {
                 reason: reason(),
             },
             Deed::Pause => Self::Pause {
-                held: Held::read(form)?,
+                paused: Paused::read(form)?,
                 reason: reason(),
             },
-            Deed::Resume => Self::Resume(Held::read(form)?),
+            Deed::Resume => Self::Resume(Paused::read(form)?),
             Deed::PauseSchedule => Self::PauseSchedule(form.exact("name")?.to_owned()),
             Deed::ResumeSchedule => Self::ResumeSchedule(form.exact("name")?.to_owned()),
         })
@@ -139,9 +139,9 @@ impl Act {
             Self::CancelBatch { id, hard, reason } => {
                 batch::cancel(conn, schema, *id, how(*hard), who, reason)?;
             }
-            Self::Pause { held, reason } => manage::pause(conn, schema, held.scope(), who, reason)?,
-            Self::Resume(held) => {
-                let resumed = manage::resume(conn, schema, held.scope(), who)?;
+            Self::Pause { paused, reason } => manage::pause(conn, schema, paused.scope(), who, reason)?,
+            Self::Resume(paused) => {
+                let resumed = manage::resume(conn, schema, paused.scope(), who)?;
                 resumed.then_some(()).ok_or(NotDone::Missing)?;
             }
             Self::PauseSchedule(name) => found(schedule::pause(conn, schema, name, who))?,
@@ -158,7 +158,7 @@ fn how(hard: bool) -> Cancel {
     }
 }
 
-impl Held {
+impl Paused {
     fn read(form: &Pairs) -> Option<Self> {
         let name = || form.name("name").map(str::to_owned);
         match form.get("scope")? {
