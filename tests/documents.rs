@@ -3,6 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+#[path = "documents/book.rs"]
+mod book;
+
 /// Every document of the project, but for what builds leave behind.
 fn documents(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {

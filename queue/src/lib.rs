@@ -319,10 +319,20 @@ struct Readme;
 mod guide {
     #[doc = include_str!("../../docs/guide/batches.md")]
     struct Batches;
+    #[doc = include_str!("../../docs/guide/crashes.md")]
+    struct Crashes;
+    #[doc = include_str!("../../docs/guide/deploys.md")]
+    struct Deploys;
     #[doc = include_str!("../../docs/guide/events.md")]
     struct Events;
+    #[doc = include_str!("../../docs/guide/from-apalis.md")]
+    struct FromApalis;
+    #[doc = include_str!("../../docs/guide/from-fang.md")]
+    struct FromFang;
     #[doc = include_str!("../../docs/guide/health.md")]
     struct Health;
+    #[doc = include_str!("../../docs/guide/lease.md")]
+    struct Lease;
     #[doc = include_str!("../../docs/guide/limits.md")]
     struct Limits;
     #[doc = include_str!("../../docs/guide/manage.md")]
@@ -332,6 +342,8 @@ mod guide {
     struct Metrics;
     #[doc = include_str!("../../docs/guide/outbox.md")]
     struct Outbox;
+    #[doc = include_str!("../../docs/guide/postgres.md")]
+    struct Postgres;
     #[doc = include_str!("../../docs/guide/queues.md")]
     struct Queues;
     #[doc = include_str!("../../docs/guide/results.md")]
@@ -350,6 +362,10 @@ mod guide {
     struct Steps;
     #[doc = include_str!("../../docs/guide/selected.md")]
     struct Selected;
+    #[doc = include_str!("../../docs/guide/start.md")]
+    struct Start;
+    #[doc = include_str!("../../docs/guide/testing.md")]
+    struct Testing;
     #[doc = include_str!("../../docs/guide/unique.md")]
     struct Unique;
     #[doc = include_str!("../../docs/guide/workflows.md")]

@@ -53,8 +53,11 @@ mod read_only;
 mod recorded_steps;
 #[cfg(feature = "postgres")]
 mod restarts;
+mod restored;
 mod several_processes;
 mod stopped_process;
+#[cfg(feature = "postgres")]
+mod synchronous_standby;
 #[cfg(feature = "postgres")]
 mod terminated;
 

@@ -4,7 +4,7 @@ use diesel::sql_types::BigInt;
 use leasehold::{Job, Refusal, Worker};
 use leasehold_tests::eventually;
 use leasehold_tests::jobs::{App, SOON, Step, app};
-use leasehold_tests::postgres::cluster;
+use leasehold_tests::postgres::{Standby as _, cluster};
 use leasehold_tests::proxy::Proxy;
 
 /// A worker's jobs are unknown to the server that it comes back to: two are another worker's there, at the same generation,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::sql_types::Integer;
-use leasehold_tests::postgres::{BINARIES_VARIABLE, URL_VARIABLE, cluster, cluster_with};
+use leasehold_tests::postgres::{URL_VARIABLE, cluster, cluster_with};
 use leasehold_tests::{TestDb, eventually, postgres};
 
 fn count(url: &str) -> i64 {
@@ -68,44 +68,6 @@ fn nothing_is_left_of_a_dropped_cluster() {
     assert!(directory.exists());
     drop(cluster);
     assert!(!directory.exists());
-}
-
-#[test]
-fn a_cluster_goes_with_a_run_that_is_killed() {
-    let mut run = Command::new(env!("CARGO_BIN_EXE_leasehold-test-postgres"))
-        .args(["run", "--", "sh", "-c", &format!("echo ${URL_VARIABLE}; read -r line")])
-        .env_remove(URL_VARIABLE)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(run.stdout.take().unwrap()), &mut line).unwrap();
-    let url = line.trim();
-    PgConnection::establish(url).unwrap();
-    // The command itself lives on until its input closes.
-    let _input = run.stdin.take();
-    run.kill().unwrap();
-    run.wait().unwrap();
-    eventually(Duration::from_secs(30), "the cluster is removed", || {
-        !directory(url).exists()
-    });
-    assert!(PgConnection::establish(url).is_err());
-}
-
-#[test]
-fn a_run_ends_with_the_exit_code_of_its_command() {
-    let status = Command::new(env!("CARGO_BIN_EXE_leasehold-test-postgres"))
-        .args([
-            "run",
-            "--",
-            "sh",
-            "-c",
-            &format!("test -x ${BINARIES_VARIABLE}/postgres && exit 7"),
-        ])
-        .status()
-        .unwrap();
-    assert_eq!(status.code(), Some(7));
 }
 
 #[test]

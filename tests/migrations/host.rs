@@ -5,12 +5,12 @@ use std::fmt;
 use diesel::backend::Backend;
 use diesel::connection::{BoxableConnection, SimpleConnection};
 use diesel::migration::{Migration, MigrationMetadata, MigrationName, MigrationSource, MigrationVersion, Result};
-use diesel_migrations::MigrationHarness;
+use diesel_migrations::{FileBasedMigrations, MigrationHarness};
 use leasehold::migrate;
 use leasehold::migrate::Migrations;
 use leasehold_tests::{TestDb, conformance};
 
-use crate::ALL;
+use crate::{ALL, catalog};
 
 /// The host's migrations: one, `0001`.
 #[derive(Clone, Copy)]
@@ -95,5 +95,30 @@ conformance! {
         }).unwrap();
         assert!(migrate(&mut conn).unwrap().is_empty());
         assert_eq!(db.integer("SELECT count(*) FROM jobs"), 1);
+    }
+}
+
+conformance! {
+    fn the_printed_sql_may_be_a_migration_of_the_hosts(db: &mut Db) {
+        let printed = Migrations::new().sql::<Connection>();
+        let up: Vec<&str> = printed.iter().map(|script| script.up.as_str()).collect();
+        let down: Vec<&str> = printed.iter().rev().map(|script| script.down.as_str()).collect();
+        let folder = tempfile::tempdir().unwrap();
+        let migration = folder.path().join("migrations/2026-12-01-000000_leasehold");
+        std::fs::create_dir_all(&migration).unwrap();
+        std::fs::write(migration.join("up.sql"), up.join("\n")).unwrap();
+        std::fs::write(migration.join("down.sql"), down.join("\n")).unwrap();
+        let source = FileBasedMigrations::from_path(folder.path().join("migrations")).unwrap();
+
+        let mut conn = db.connect();
+        conn.run_pending_migrations(source.clone()).unwrap();
+        assert!(migrate(&mut conn).unwrap().is_empty());
+        Migrations::new().check(&mut conn).unwrap();
+        let mut migrated = Db::new();
+        migrate(&mut migrated.connect()).unwrap();
+        assert_eq!(catalog(db), catalog(&mut migrated));
+
+        conn.revert_last_migration(source).unwrap();
+        assert_eq!(catalog(db), Vec::<String>::new());
     }
 }

@@ -7,6 +7,8 @@ mod by_hand;
 mod host;
 mod life;
 #[cfg(feature = "postgres")]
+mod other_queues;
+#[cfg(feature = "postgres")]
 mod rights;
 #[cfg(feature = "postgres")]
 mod roles;

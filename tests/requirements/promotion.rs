@@ -2,7 +2,7 @@
 
 use leasehold::__private::*;
 use leasehold::{Refusal, Schema};
-use leasehold_tests::postgres::{Cluster, cluster};
+use leasehold_tests::postgres::{Cluster, Standby as _, cluster};
 
 use crate::fences::writes;
 use crate::jobs::{claim_statement, complete, enqueue, take_over};

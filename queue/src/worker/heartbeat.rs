@@ -132,7 +132,10 @@ fn gone<C: Backend, A: Send + Sync + 'static>(shared: &Shared<C, A>, held: &Held
     else {
         return;
     };
-    let by_ourselves = row.as_ref().is_some_and(|row| row.generation == held.fence.generation);
+    // The generation alone may be another worker's, in a database that was put back.
+    let by_ourselves = row
+        .as_ref()
+        .is_some_and(|row| row.generation == held.fence.generation && row.has_token_of(&held.fence));
     if let Some(refusal) = Refusal::of(&held.fence, row.as_ref()).filter(|_| !by_ourselves) {
         let text = refusal.to_string();
         if held.mark_lost(refusal) {

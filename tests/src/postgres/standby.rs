@@ -8,31 +8,18 @@ use crate::answer::Integer;
 use crate::eventually;
 use crate::jobs::SOON;
 
-impl Cluster {
-    /// Starts an asynchronous standby of this server, that follows it from now on.
-    pub fn standby(&self) -> Self {
-        let standby = self.beside();
-        let copied = standby
-            .as_server_user(standby.binaries().join("pg_basebackup"))
-            .args([
-                "--username=postgres",
-                "--checkpoint=fast",
-                "--wal-method=stream",
-                "--write-recovery-conf",
-            ])
-            .arg("--host")
-            .arg(self.directory())
-            .arg("--pgdata")
-            .arg(standby.data())
-            .status();
-        assert!(copied.is_ok_and(|status| status.success()), "the server can be copied");
-        let mut standby = standby;
-        standby.start_again();
-        standby
-    }
-
+/// What a cluster does with its standby, and as one.
+pub trait Standby {
     /// Waits until the standby has all that this server has written.
-    pub fn wait_for(&self, standby: &Self) {
+    fn wait_for(&self, standby: &Self);
+    /// As a standby: cuts it off from its primary. What that writes from now on never arrives.
+    fn cut_off(&self);
+    /// As a standby: makes it a primary, and waits until it writes.
+    fn promote(&self);
+}
+
+impl Standby for Cluster {
+    fn wait_for(&self, standby: &Self) {
         let written = integer(
             &self.url(),
             "SELECT pg_wal_lsn_diff(pg_current_wal_flush_lsn(), '0/0')::bigint AS value",
@@ -43,8 +30,7 @@ impl Cluster {
         });
     }
 
-    /// As a standby: cuts it off from its primary. What that writes from now on never arrives.
-    pub fn cut_off(&self) {
+    fn cut_off(&self) {
         let mut session = connect(&self.url());
         session
             .batch_execute("ALTER SYSTEM SET primary_conninfo = ''")
@@ -55,8 +41,7 @@ impl Cluster {
         });
     }
 
-    /// As a standby: makes it a primary, and waits until it writes.
-    pub fn promote(&self) {
+    fn promote(&self) {
         connect(&self.url())
             .batch_execute("SELECT pg_promote(true, 60)")
             .expect("a superuser may promote it");

@@ -9,7 +9,7 @@
 
 use std::process::{Command, ExitCode};
 
-use leasehold_tests::postgres::{BINARIES_VARIABLE, Cluster, URL_VARIABLE, find};
+use leasehold_test_postgres::{BINARIES_VARIABLE, Cluster, URL_VARIABLE, find};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

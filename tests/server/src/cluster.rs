@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 
-use super::find::{Binaries, downloaded, find};
+use crate::find::{Binaries, downloaded, find};
 
 /// Starts the server, tells its process id, and waits for a line that names a signal to stop it with. When the pipe closes
 /// without one, the owner is gone, however it ended: nothing is left of the cluster then. A terminal's Ctrl-C is for the
@@ -121,15 +121,25 @@ impl Cluster {
         cluster
     }
 
-    /// A directory for another cluster of the same binaries and settings.
-    #[cfg(feature = "postgres")]
-    pub(super) fn beside(&self) -> Self {
-        Self::new(self.binaries.clone(), self.settings.clone())
-    }
-
-    #[cfg(feature = "postgres")]
-    pub(super) fn directory(&self) -> &Path {
-        &self.directory
+    /// Starts an asynchronous standby of this server, that follows it from now on.
+    pub fn standby(&self) -> Self {
+        let mut standby = Self::new(self.binaries.clone(), self.settings.clone());
+        let copied = standby
+            .as_server_user(standby.binaries().join("pg_basebackup"))
+            .args([
+                "--username=postgres",
+                "--checkpoint=fast",
+                "--wal-method=stream",
+                "--write-recovery-conf",
+            ])
+            .arg("--host")
+            .arg(&self.directory)
+            .arg("--pgdata")
+            .arg(standby.data())
+            .status();
+        assert!(copied.is_ok_and(|status| status.success()), "the server can be copied");
+        standby.start_again();
+        standby
     }
 
     /// The URL of its database `postgres`, as a superuser; other databases can be created beside it.
@@ -215,7 +225,7 @@ impl Cluster {
         kill_process(Pid::from_raw(pid).expect("a process id is above 0"), Signal::KILL).expect("the backend lives");
     }
 
-    pub(super) fn data(&self) -> PathBuf {
+    fn data(&self) -> PathBuf {
         self.directory.join("data")
     }
 
@@ -303,7 +313,7 @@ impl Cluster {
         keeper.wait().expect("the keeper ends");
     }
 
-    pub(super) fn as_server_user(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+    fn as_server_user(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir("/").env_remove("PGDATA").env("LC_ALL", "C");
         if let Some(User { uid, gid }) = self.user {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-use super::BINARIES_VARIABLE;
+use crate::BINARIES_VARIABLE;
 
 /// The oldest major version that leasehold runs on.
 const OLDEST: u32 = 13;
@@ -62,11 +62,8 @@ fn candidates() -> impl Iterator<Item = PathBuf> {
 }
 
 /// Where `./test` unpacks the binaries that it had to download.
-pub(super) fn downloaded() -> PathBuf {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
-    workspace
-        .expect("this package is in a folder of the workspace")
-        .join(".postgres")
+pub(crate) fn downloaded() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.postgres")
 }
 
 /// `bin` below the directories in `parent` that are named `prefix` and a version.
