@@ -86,6 +86,24 @@ conformance! {
 }
 
 conformance! {
+    fn the_payload_of_a_ready_job_is_mended(db: &mut Db) {
+        let mut conn = prepare(db);
+        let id = mail("no route").enqueue(&mut conn).unwrap().id();
+        let name = id.to_string();
+        let mended = r#"{"to": "ann", "error": ""}"#;
+        leasehold(db, &["edit", &name, "--payload", "{to: ann}"]).refused(2, "not JSON");
+        leasehold(db, &["edit", &name, "--payload", r#""a\u0000b""#]).refused(2, "NUL");
+        leasehold(db, &["edit", &name, "--payload", mended, "--dry-run"]).ok();
+        assert!(job(&mut conn, id).payload.contains("no route"));
+        leasehold(db, &["edit", &name, "--payload", mended, "--by", "ann"]).ok();
+        assert_eq!(job(&mut conn, id).payload, mended);
+        work(db);
+        assert_eq!(job(&mut conn, id).state, State::Completed);
+        leasehold(db, &["edit", &name, "--payload", mended]).refused(3, "completed");
+    }
+}
+
+conformance! {
     fn a_queue_is_paused_by_somebody_and_resumed(db: &mut Db) {
         prepare(db);
         leasehold(db, &["pause", "--queue", "mail", "--by", "ann", "--reason", "out of paper"]).ok();
