@@ -1,7 +1,10 @@
 //! What a visitor may do, and how it is done: by the library's own functions.
 
+use std::time::Duration;
+
+use leasehold::batch::{self, BatchError};
 use leasehold::inspect::State;
-use leasehold::manage::{self, Cancel, RequeueError, Scope};
+use leasehold::manage::{self, Cancel, Edit, EditError, RequeueError, Scope};
 use leasehold::schedule::{self, ScheduleError};
 use leasehold::{Backend, Schema};
 
@@ -9,6 +12,9 @@ use crate::data::DataError;
 use crate::request::Pairs;
 use crate::route::Deed;
 use crate::texts;
+
+mod many;
+pub(crate) use many::{MOST_AT_ONCE, Many};
 
 /// What is paused or resumed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,13 +28,38 @@ pub(crate) enum Held {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Act {
     Retry(i64),
-    Cancel { id: i64, hard: bool, reason: String },
-    Discard { id: i64, reason: String },
-    Pause { held: Held, reason: String },
+    Cancel {
+        id: i64,
+        hard: bool,
+        reason: String,
+    },
+    Discard {
+        id: i64,
+        reason: String,
+    },
+    /// To run as soon as it can, if it is as the visitor saw it.
+    Run {
+        id: i64,
+        generation: i64,
+    },
+    Many(Many),
+    CancelBatch {
+        id: i64,
+        hard: bool,
+        reason: String,
+    },
+    Pause {
+        held: Held,
+        reason: String,
+    },
     Resume(Held),
     PauseSchedule(String),
     ResumeSchedule(String),
 }
+
+/// How many jobs were acted on, where more than one was meant.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Done(u64);
 
 /// Why nothing was done.
 #[derive(Debug)]
@@ -52,6 +83,16 @@ impl Act {
                 reason: reason(),
             },
             Deed::Discard(id) => Self::Discard { id, reason: reason() },
+            Deed::Run(id) => Self::Run {
+                id,
+                generation: form.number("generation").ok()??,
+            },
+            Deed::Many(deed) => Self::Many(Many::read(deed, form, reason())?),
+            Deed::CancelBatch(id) => Self::CancelBatch {
+                id,
+                hard: form.get("how") == Some("hard"),
+                reason: reason(),
+            },
             Deed::Pause => Self::Pause {
                 held: Held::read(form)?,
                 reason: reason(),
@@ -63,48 +104,63 @@ impl Act {
     }
 
     /// Where it is seen that it was done.
-    pub(crate) fn shown_at(&self) -> String {
+    pub(crate) fn shown_at(&self, done: Done) -> String {
         match self {
-            Self::Retry(id) | Self::Cancel { id, .. } | Self::Discard { id, .. } => format!("/jobs/{id}"),
+            Self::Retry(id) | Self::Cancel { id, .. } | Self::Discard { id, .. } | Self::Run { id, .. } => {
+                format!("/jobs/{id}")
+            }
+            Self::Many(many) => many.shown_at(done),
+            Self::CancelBatch { id, .. } => format!("/batches/{id}"),
             Self::Pause { .. } | Self::Resume(_) => "/queues".to_owned(),
             Self::PauseSchedule(_) | Self::ResumeSchedule(_) => "/schedules".to_owned(),
         }
     }
 
-    pub(crate) fn run<C: Backend>(&self, conn: &mut C, schema: &Schema, who: &str) -> Result<(), NotDone> {
+    pub(crate) fn run<C: Backend>(&self, conn: &mut C, schema: &Schema, who: &str) -> Result<Done, NotDone> {
         match self {
-            Self::Retry(id) => manage::requeue(conn, schema, *id, who).map_err(Into::into),
+            Self::Retry(id) => manage::requeue(conn, schema, *id, who)?,
             Self::Cancel { id, hard, reason } => {
-                let how = if *hard { Cancel::Hard } else { Cancel::Soft };
-                let cancelled = manage::cancel(conn, schema, *id, how, who, &signed(reason, who))?;
-                if cancelled {
-                    Ok(())
-                } else {
-                    Err(ended(conn, schema, *id)?)
+                let cancelled = manage::cancel(conn, schema, *id, how(*hard), who, reason)?;
+                if !cancelled {
+                    return Err(ended(conn, schema, *id)?);
                 }
             }
             Self::Discard { id, reason } => {
-                let discarded = manage::discard(conn, schema, *id, who, &signed(reason, who))?;
-                if discarded {
-                    Ok(())
-                } else {
-                    Err(ended(conn, schema, *id)?)
+                let discarded = manage::discard(conn, schema, *id, who, reason)?;
+                if !discarded {
+                    return Err(ended(conn, schema, *id)?);
                 }
             }
-            Self::Pause { held, reason } => Ok(manage::pause(conn, schema, held.scope(), who, reason)?),
+            Self::Run { id, generation } => {
+                let now = Edit::new().delay(Duration::ZERO);
+                manage::edit(conn, schema, *id, *generation, &now, who)?;
+            }
+            Self::Many(many) => return many.run(conn, schema, who),
+            Self::CancelBatch { id, hard, reason } => {
+                batch::cancel(conn, schema, *id, how(*hard), who, reason)?;
+            }
+            Self::Pause { held, reason } => manage::pause(conn, schema, held.scope(), who, reason)?,
             Self::Resume(held) => {
                 let resumed = manage::resume(conn, schema, held.scope(), who)?;
-                resumed.then_some(()).ok_or(NotDone::Missing)
+                resumed.then_some(()).ok_or(NotDone::Missing)?;
             }
-            Self::PauseSchedule(name) => found(schedule::pause(conn, schema, name, who)),
-            Self::ResumeSchedule(name) => found(schedule::resume(conn, schema, name, who)),
+            Self::PauseSchedule(name) => found(schedule::pause(conn, schema, name, who))?,
+            Self::ResumeSchedule(name) => found(schedule::resume(conn, schema, name, who))?,
         }
+        Ok(Done(1))
+    }
+}
+
+fn how(hard: bool) -> Cancel {
+    match hard {
+        true => Cancel::Hard,
+        false => Cancel::Soft,
     }
 }
 
 impl Held {
     fn read(form: &Pairs) -> Option<Self> {
-        let name = || form.exact("name").filter(|name| !name.is_empty()).map(str::to_owned);
+        let name = || form.name("name").map(str::to_owned);
         match form.get("scope")? {
             "all" => Some(Self::All),
             "queue" => name().map(Self::Queue),
@@ -120,11 +176,6 @@ impl Held {
             Self::Kind(name) => Scope::Kind(name),
         }
     }
-}
-
-/// With who has given it: it is kept with the job.
-fn signed(reason: &str, who: &str) -> String {
-    format!("{reason} ({} {who})", texts::BY_HAND)
 }
 
 /// Why there was nothing to end.
@@ -151,6 +202,26 @@ fn found(done: Result<bool, ScheduleError>) -> Result<(), NotDone> {
 impl From<diesel::result::Error> for NotDone {
     fn from(error: diesel::result::Error) -> Self {
         Self::Data(error.into())
+    }
+}
+
+impl From<BatchError> for NotDone {
+    fn from(error: BatchError) -> Self {
+        match error {
+            BatchError::Missing { .. } => Self::Missing,
+            BatchError::Database(error) => error.into(),
+            error => Self::Conflict(error.to_string()),
+        }
+    }
+}
+
+impl From<EditError> for NotDone {
+    fn from(error: EditError) -> Self {
+        match error {
+            EditError::Missing { .. } => Self::Missing,
+            EditError::Database(error) => error.into(),
+            error => Self::Conflict(error.to_string()),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use leasehold::{Backend, Schema};
 
 use crate::data::{Database, OpenError, Source};
 use crate::guard::{Guard, Hook};
-use crate::session::{Key, Token};
+use crate::session::{Key, Over, Token};
 use crate::site::Site;
 
 /// A token that can be guessed protects nothing.
@@ -65,6 +65,9 @@ impl SiteBuilder {
 
     /// Whoever has this token may look and act: by the form that is shown then, or by a header
     /// `Authorization: Bearer <token>`. At least 16 bytes.
+    ///
+    /// A session lasts for twelve hours. It ends when its visitor logs out, as far as the process that was told goes, and
+    /// everywhere when the token is changed.
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.token = Some(token.into());
         self
@@ -140,6 +143,7 @@ impl SiteBuilder {
             hosts: self.hosts,
             secure: self.secure,
             base: self.base.clone(),
+            over: Over::default(),
         };
         Ok(Site::new(source, guard, self.base, self.payloads))
     }

@@ -6,14 +6,16 @@ use std::time::Duration;
 use diesel::r2d2::{ConnectionManager, CustomizeConnection, Pool};
 use leasehold::batch::{self, BatchRecord, BatchSummary};
 use leasehold::inspect::{
-    self, ErrorRecord, FailureRecord, Filter, Held, JobRecord, ProgressRecord, QueueRecord, Rate, RunningRecord,
+    self, ActionFilter, ActionRecord, Count, FailureRecord, Held, JobRecord, QueueRecord, Rate, RunningRecord,
     StepRecord, Waits, WorkerRecord,
 };
 use leasehold::manage::{self, Pause};
+use leasehold::migrate::{MigrateError, Migrations};
 use leasehold::schedule::{self, ScheduleError, ScheduleRecord};
 use leasehold::{Backend, Schema};
 
-use crate::act::{Act, NotDone};
+use crate::act::{Act, Done, NotDone};
+use crate::search::{Found, Key, Wanted};
 
 /// Connections for people who look; programs have their own.
 const CONNECTIONS: u32 = 4;
@@ -34,6 +36,9 @@ pub(crate) enum DataError {
     Database(#[from] diesel::result::Error),
     #[error(transparent)]
     Schedule(ScheduleError),
+    /// The tables are not there, or not as this program needs them.
+    #[error(transparent)]
+    Schema(MigrateError),
 }
 
 pub(crate) type Data<T> = Result<T, DataError>;
@@ -48,15 +53,6 @@ const NODES: u32 = 200;
 /// Failed attempts on the overview.
 const FAILURES: u32 = 10;
 
-/// Which jobs a list shows.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Wanted {
-    pub(crate) filter: Filter,
-    /// The last id of the page before.
-    pub(crate) after: i64,
-    pub(crate) limit: u32,
-}
-
 /// All queues, as they are now.
 #[derive(Debug, Default)]
 pub(crate) struct Queues {
@@ -67,12 +63,10 @@ pub(crate) struct Queues {
 /// One job's whole life.
 #[derive(Debug)]
 pub(crate) struct Life {
+    pub(crate) life: inspect::Life,
     pub(crate) job: JobRecord,
-    /// The lease that somebody holds now.
-    pub(crate) lease: Option<RunningRecord>,
-    pub(crate) errors: Vec<ErrorRecord>,
+    /// Only where payloads are shown: their results may be large, too.
     pub(crate) steps: Vec<StepRecord>,
-    pub(crate) progress: Option<ProgressRecord>,
     pub(crate) result: Option<serde_json::Value>,
 }
 
@@ -86,9 +80,13 @@ pub(crate) trait Source: Send + Sync {
     /// Worker processes, and running jobs.
     fn workers(&self) -> Data<(Vec<WorkerRecord>, Vec<RunningRecord>)>;
 
-    fn jobs(&self, wanted: &Wanted) -> Data<Vec<JobRecord>>;
+    /// The next jobs that are meant, `limit` at the most; with the first ones how many there are.
+    fn jobs(&self, wanted: &Wanted, limit: usize) -> Data<(Found, Option<Count>)>;
 
-    fn life(&self, id: i64) -> Data<Option<Life>>;
+    /// The job that has a key.
+    fn holder(&self, key: &Key<'_>) -> Data<Option<i64>>;
+
+    fn life(&self, id: i64, payloads: bool) -> Data<Option<Life>>;
 
     fn schedules(&self) -> Data<Vec<ScheduleRecord>>;
 
@@ -100,10 +98,16 @@ pub(crate) trait Source: Send + Sync {
     /// The workflow around a job.
     fn waits(&self, id: i64) -> Data<Waits>;
 
+    /// What people did by hand, the newest first, before one.
+    fn actions(&self, filter: &ActionFilter, before: Option<i64>, limit: u32) -> Data<Vec<ActionRecord>>;
+
     /// The newest failed attempts.
     fn failures(&self) -> Data<Vec<FailureRecord>>;
 
-    fn act(&self, act: &Act, who: &str) -> Result<(), NotDone>;
+    fn act(&self, act: &Act, who: &str) -> Result<Done, NotDone>;
+
+    /// Of an error, what people can do something about.
+    fn explain(&self, error: DataError) -> DataError;
 }
 
 pub(crate) struct Database<C: Backend> {
@@ -132,7 +136,7 @@ impl<C: Backend> Database<C> {
             .min_idle(Some(0))
             .connection_timeout(PATIENCE)
             .connection_customizer(Box::new(Patient))
-            .build_unchecked(ConnectionManager::new(url));
+            .build_unchecked(ConnectionManager::new(C::pool_url(url)));
         Ok(Self::with_pool(pool, schema))
     }
 
@@ -164,29 +168,46 @@ impl<C: Backend> Source for Database<C> {
         Ok((workers, running))
     }
 
-    fn jobs(&self, wanted: &Wanted) -> Data<Vec<JobRecord>> {
-        let mut conn = self.pool.get()?;
-        let jobs = inspect::list(&mut conn, &self.schema, &wanted.filter, wanted.after, wanted.limit)?;
-        Ok(jobs)
+    fn jobs(&self, wanted: &Wanted, limit: usize) -> Data<(Found, Option<Count>)> {
+        let (conn, schema) = (&mut *self.pool.get()?, &self.schema);
+        let found = wanted.find::<C>(conn, schema, limit)?;
+        let count = match wanted.from {
+            None => Some(wanted.count::<C>(conn, schema, &found, limit)?),
+            Some(_) => None,
+        };
+        Ok((found, count))
     }
 
-    fn life(&self, id: i64) -> Data<Option<Life>> {
+    fn holder(&self, key: &Key<'_>) -> Data<Option<i64>> {
         let (conn, schema) = (&mut self.pool.get()?, &self.schema);
-        let Some(job) = inspect::job(conn, schema, id)? else {
+        Ok(match key {
+            Key::Idempotency(key) => inspect::by_idempotency_key(conn, schema, key)?,
+            Key::Unique { kind, queue, key } => match inspect::by_unique_key(conn, schema, kind, *queue, key)? {
+                None if queue.is_some() => inspect::by_unique_key(conn, schema, kind, None, key)?,
+                found => found,
+            },
+        })
+    }
+
+    fn life(&self, id: i64, payloads: bool) -> Data<Option<Life>> {
+        let (conn, schema) = (&mut self.pool.get()?, &self.schema);
+        let life = inspect::life(conn, schema, id)?;
+        let (Some(life), Some(job)) = (life, inspect::job(conn, schema, id)?) else {
             return Ok(None);
         };
+        let steps = match payloads {
+            true => inspect::steps(conn, schema, id)?,
+            false => Vec::new(),
+        };
+        let result = match inspect::result(conn, schema, id) {
+            Err(inspect::ReadResultError::Database(error)) => return Err(error.into()),
+            read => read.unwrap_or_default(),
+        };
         Ok(Some(Life {
-            lease: inspect::running(conn, schema, &Held::new(), id.saturating_sub(1), 1)?
-                .pop()
-                .filter(|held| held.id == id),
-            errors: inspect::errors(conn, schema, id)?,
-            steps: inspect::steps(conn, schema, id)?,
-            progress: inspect::progress(conn, schema, id)?,
-            result: match inspect::result(conn, schema, id) {
-                Err(inspect::ReadResultError::Database(error)) => return Err(error.into()),
-                read => read.unwrap_or_default(),
-            },
+            life,
             job,
+            steps,
+            result,
         }))
     }
 
@@ -202,6 +223,11 @@ impl<C: Backend> Source for Database<C> {
         Ok(inspect::waits(&mut self.pool.get()?, &self.schema, id, NODES)?)
     }
 
+    fn actions(&self, filter: &ActionFilter, before: Option<i64>, limit: u32) -> Data<Vec<ActionRecord>> {
+        let mut conn = self.pool.get()?;
+        Ok(inspect::actions(&mut conn, &self.schema, filter, before, limit)?)
+    }
+
     fn failures(&self) -> Data<Vec<FailureRecord>> {
         Ok(inspect::failures(&mut self.pool.get()?, &self.schema, FAILURES)?)
     }
@@ -210,9 +236,20 @@ impl<C: Backend> Source for Database<C> {
         Ok(batch::record(&mut self.pool.get()?, &self.schema, id)?)
     }
 
-    fn act(&self, act: &Act, who: &str) -> Result<(), NotDone> {
+    fn act(&self, act: &Act, who: &str) -> Result<Done, NotDone> {
         let mut conn = self.pool.get().map_err(|error| NotDone::Data(error.into()))?;
         act.run::<C>(&mut conn, &self.schema, who)
+    }
+
+    fn explain(&self, error: DataError) -> DataError {
+        let (DataError::Database(_) | DataError::Schedule(_)) = error else {
+            return error;
+        };
+        let Ok(mut conn) = self.pool.get() else { return error };
+        match Migrations::in_schema(&self.schema).check(&mut conn) {
+            Ok(()) | Err(MigrateError::Database(_)) => error,
+            Err(schema) => DataError::Schema(schema),
+        }
     }
 }
 

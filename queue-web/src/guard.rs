@@ -10,7 +10,7 @@ use http::request::Parts;
 use uuid::Uuid;
 
 use crate::request::cookie;
-use crate::session::{Key, LASTS, Token, same};
+use crate::session::{Key, LASTS, Over, Token, same};
 use crate::texts;
 
 pub(crate) type Hook = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>;
@@ -27,6 +27,7 @@ pub(crate) struct Guard {
     pub(crate) check_hosts: bool,
     pub(crate) secure: bool,
     pub(crate) base: String,
+    pub(crate) over: Over,
 }
 
 /// Whoever has asked.
@@ -80,9 +81,17 @@ impl Guard {
         if !self.check_hosts {
             return Ok(());
         }
-        let authority = authority(parts).ok_or(Denied::Host)?;
-        let name = without_port(authority).to_ascii_lowercase();
-        let known = is_loopback(&name) || self.hosts.contains(&name);
+        let is_known = |authority: &str| {
+            let name = without_port(authority).to_ascii_lowercase();
+            is_loopback(&name) || self.hosts.contains(&name)
+        };
+        // Each of them, where a request has more than one: a proxy in between may have gone by another than we do.
+        let headers = parts.headers.get_all(HOST).iter();
+        let mut names = headers
+            .map(|value| value.to_str().ok())
+            .chain(parts.uri.authority().map(|authority| Some(authority.as_str())))
+            .peekable();
+        let known = names.peek().is_some() && names.all(|name| name.is_some_and(is_known));
         known.then_some(()).ok_or(Denied::Host)
     }
 
@@ -114,7 +123,7 @@ impl Guard {
                 ..Visitor::default()
             });
         }
-        let session = cookie(parts, SESSION)?;
+        let session = cookie(parts, SESSION).filter(|session| !self.over.has(session))?;
         Some(Visitor {
             who: Some(self.key.session(session, now)?),
             mark: Some(self.key.mark(session)),
@@ -145,8 +154,11 @@ impl Guard {
         })
     }
 
-    /// Ends a session in the browser.
-    pub(crate) fn log_out(&self) -> String {
+    /// Ends a session, here and in the browser.
+    pub(crate) fn log_out(&self, parts: &Parts, now: SystemTime) -> String {
+        if let Some(session) = cookie(parts, SESSION) {
+            self.over.end(session, now);
+        }
         self.cookie(SESSION, "", Some(0))
     }
 

@@ -34,6 +34,13 @@
 //! What is done by hand is recorded with who did it. Payloads and results are hidden unless [`SiteBuilder::show_payloads`]
 //! allows them: they may hold secrets. Error texts are shown.
 //!
+//! # How long a page takes
+//!
+//! Each page reads a bounded number of rows, however many jobs there are, and is smaller than about a megabyte; where something
+//! is left out, it says so. The list of jobs looks at 10,000 of them for each answer, the newest first, and offers to look
+//! further back. A database that is away, or does not answer, is waited for half a minute at the most (with `router()` and
+//! `Server`), and other pages are answered meanwhile. A batch's page counts its jobs.
+//!
 //! # Features
 //!
 //! - `sqlite` (default), `postgres`, `postgres-bundled`: as of `leasehold`.
@@ -43,6 +50,10 @@
 mod texts;
 
 mod time;
+
+mod request;
+
+mod search;
 
 mod data;
 pub use data::OpenError;
@@ -58,8 +69,6 @@ mod site;
 pub use site::Site;
 
 mod guard;
-
-mod request;
 
 mod respond;
 

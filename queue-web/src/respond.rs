@@ -10,6 +10,7 @@ use maud::Markup;
 use crate::act::NotDone;
 use crate::data::DataError;
 use crate::guard::Denied;
+use crate::page::seen;
 use crate::request::Unreadable;
 use crate::route::Lost;
 
@@ -23,6 +24,8 @@ const HTML: &str = "text/html; charset=utf-8";
 pub(crate) enum Answer {
     Page(StatusCode, Markup),
     File(&'static str, &'static str),
+    /// A page that says it is not to be had by this method.
+    NotAllowed(&'static str, Markup),
     /// To a path of the site, with a cookie.
     To(String, Option<String>),
 }
@@ -74,23 +77,32 @@ impl From<Unreadable> for Refused {
 }
 
 pub(crate) fn respond(answer: Answer, cookie: Option<String>) -> Response<Vec<u8>> {
+    let mut allow = None;
     let (status, kind, body, to, cookie) = match answer {
-        Answer::Page(status, markup) => (status, HTML, markup.into_string(), None, cookie),
+        Answer::Page(status, markup) => (status, HTML, seen(markup.into_string()), None, cookie),
         Answer::File(kind, text) => (StatusCode::OK, kind, text.to_owned(), None, cookie),
+        Answer::NotAllowed(methods, markup) => {
+            allow = Some(methods.to_owned());
+            (
+                StatusCode::METHOD_NOT_ALLOWED,
+                HTML,
+                seen(markup.into_string()),
+                None,
+                cookie,
+            )
+        }
         Answer::To(path, new) => (StatusCode::SEE_OTHER, HTML, String::new(), Some(path), new.or(cookie)),
     };
     let mut response = secure(status, kind, body.into_bytes());
     let headers = response.headers_mut();
-    let values = [(LOCATION, to), (SET_COOKIE, cookie)];
+    let values = [(LOCATION, to), (SET_COOKIE, cookie), (ALLOW, allow)];
     for (name, value) in values {
         if let Some(value) = value.and_then(|value| HeaderValue::try_from(value).ok()) {
             headers.insert(name, value);
         }
     }
-    match status {
-        StatusCode::METHOD_NOT_ALLOWED => _ = headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD, POST")),
-        StatusCode::UNAUTHORIZED => _ = headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")),
-        _ => {}
+    if status == StatusCode::UNAUTHORIZED {
+        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     response
 }

@@ -1,17 +1,29 @@
 //! The site in a program that runs on axum.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{OriginalUri, Request};
 use axum::response::Response;
 use axum::routing::any;
+use http::header::CONTENT_LENGTH;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use crate::site::{MOST, Site};
 
+/// For a form.
+const SENT_WITHIN: Duration = Duration::from_secs(10);
+/// Longer than the database is waited for, so that a page can say itself what is wrong.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(20);
+
 /// Routes for all that is under the path of the site ([`SiteBuilder::under`](crate::SiteBuilder::under)), to be merged with the
-/// program's own. The site is asked on threads that may wait.
+/// program's own.
+///
+/// The site is asked on threads that may wait, of a runtime with tokio's timer (`Builder::enable_time`), and answers within
+/// half a minute, whatever its database does.
 ///
 /// ```
 /// # #[cfg(feature = "sqlite")]
@@ -49,16 +61,30 @@ pub fn router<S: Clone + Send + Sync + 'static>(site: Arc<Site>) -> Router<S> {
     }
 }
 
+/// The site's word, in a bounded time: whoever sends slowly, or asks a database that hangs, keeps no thread from the others.
 async fn answer(site: Arc<Site>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let response = match to_bytes(body, MOST).await {
-        Ok(bytes) => {
-            let asked = Arc::clone(&site);
+    let stated = parts
+        .headers
+        .get(CONTENT_LENGTH)
+        .and_then(|length| length.to_str().ok()?.parse().ok());
+    if stated.is_some_and(|bytes: u64| bytes > MOST as u64) {
+        return site.too_large().map(Body::from);
+    }
+    let response = match timeout(SENT_WITHIN, to_bytes(body, MOST)).await {
+        Ok(Ok(bytes)) => {
+            let (asked, since) = (Arc::clone(&site), Instant::now());
             let request = Request::from_parts(parts, bytes.to_vec());
-            let answered = tokio::task::spawn_blocking(move || asked.handle(request)).await;
-            answered.unwrap_or_else(|_| site.broken())
+            // One that has waited for a thread for so long is not asked for any more.
+            let answered = spawn_blocking(move || (since.elapsed() < ANSWERED_WITHIN).then(|| asked.handle(request)));
+            match timeout(ANSWERED_WITHIN, answered).await {
+                Ok(Ok(Some(response))) => response,
+                Ok(Err(_)) => site.broken(),
+                Ok(Ok(None)) | Err(_) => site.late(),
+            }
         }
-        Err(_) => site.too_large(),
+        Ok(Err(_)) => site.too_large(),
+        Err(_) => site.too_slow(),
     };
     response.map(Body::from)
 }

@@ -1,5 +1,6 @@
 //! A small server of its own.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -7,13 +8,26 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::{sleep, timeout};
 
 use crate::router;
 use crate::site::Site;
 
 /// Requests that wait for the database at a time.
 const THREADS: usize = 8;
+/// Connections at a time; others wait until one ends.
+const CONNECTIONS: usize = 256;
+/// For the head of a request, also of the next one on the same connection.
+const HEAD: Duration = Duration::from_secs(10);
+/// For a whole connection: who reads its answers byte by byte gives way in the end. A browser opens another.
+const CONNECTION: Duration = Duration::from_secs(120);
+/// After an accept that failed, such as for want of file descriptors.
+const PAUSE: Duration = Duration::from_millis(100);
 /// For what is being answered when the server stops.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -122,9 +136,9 @@ impl Server {
             .spawn(move || {
                 let served: io::Result<()> = runtime.block_on(async {
                     let listener = tokio::net::TcpListener::from_std(self.listener)?;
-                    let router: axum::Router = router::router(Arc::new(self.site));
+                    let router = router::router(Arc::new(self.site));
                     tokio::select! {
-                        served = async { axum::serve(listener, router).await } => served,
+                        never = serve(listener, router) => match never {},
                         _ = stopped => Ok(()),
                     }
                 });
@@ -142,6 +156,34 @@ impl Server {
     }
 }
 
+async fn serve(listener: tokio::net::TcpListener, router: axum::Router) -> Infallible {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        // Never closed.
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+            return std::future::pending().await;
+        };
+        match listener.accept().await {
+            Ok((stream, _)) => _ = tokio::spawn(connection(stream, router.clone(), place)),
+            Err(error) => {
+                log::warn!("a connection to the web page failed: {error}");
+                sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// One connection, until it ends, or for as long as it may last.
+async fn connection(stream: TcpStream, router: axum::Router, _place: OwnedSemaphorePermit) {
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    if let Ok(Err(error)) = timeout(CONNECTION, served).await {
+        log::debug!("a connection to the web page ended: {error}");
+    }
+}
+
 impl Serving {
     /// Where it listens.
     #[must_use]
@@ -149,7 +191,7 @@ impl Serving {
         self.address
     }
 
-    /// Waits until the server ends by itself, which it does only when its socket breaks.
+    /// Waits until the server ends, which it does by itself only when it cannot begin.
     pub fn wait(mut self) {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -1,7 +1,9 @@
-//! Tokens, sessions and the marks of forms. Nothing is stored: what a browser carries is signed, and compared in constant
-//! time.
+//! Tokens, sessions and the marks of forms. What a browser carries is signed, and compared in constant time; nothing of it is
+//! stored but which sessions have ended early.
 
+use std::collections::HashMap;
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use base64::Engine;
@@ -74,6 +76,25 @@ impl Key {
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Key(..)")
+    }
+}
+
+/// Sessions that their visitors ended before their time, kept until then by the process that was told: a cookie that somebody
+/// has copied ends with them.
+#[derive(Debug, Default)]
+pub(crate) struct Over(Mutex<HashMap<[u8; 32], SystemTime>>);
+
+impl Over {
+    pub(crate) fn end(&self, session: &str, now: SystemTime) {
+        let mut over = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        over.retain(|_, until| *until > now);
+        over.insert(Sha256::digest(session).into(), now + LASTS);
+    }
+
+    pub(crate) fn has(&self, session: &str) -> bool {
+        let over = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let hash: [u8; 32] = Sha256::digest(session).into();
+        over.contains_key(&hash)
     }
 }
 
@@ -159,6 +180,15 @@ mod tests {
         let (key, now) = (Key::random(), SystemTime::now());
         let session = key.begin(&"é".repeat(80), now);
         assert_eq!(key.session(&session, now), Some("é".repeat(50)));
+    }
+
+    #[test]
+    fn a_session_that_ended_early_is_forgotten_when_it_would_have_ended() {
+        let (over, now) = (Over::default(), SystemTime::now());
+        over.end("one", now);
+        assert!(over.has("one") && !over.has("another"));
+        over.end("another", now + LASTS);
+        assert!(!over.has("one") && over.has("another"));
     }
 
     #[test]

@@ -10,16 +10,16 @@ use http::{Method, Request, Response, StatusCode};
 
 use crate::act::Act;
 use crate::builder::SiteBuilder;
-use crate::data::Source;
+use crate::data::{DataError, Source};
 use crate::guard::{Denied, Guard, Visitor, from_here};
-use crate::page::{self, Look};
-use crate::request::Pairs;
+use crate::page::{self, Here, Look, REFRESH, SECONDS};
+use crate::request::{LONGEST_QUERY, Pairs};
 use crate::respond::{Answer, Refused, plain, respond};
 use crate::route::{self, Lost, Route};
 use crate::texts;
 
-/// Bytes of a request's body: forms are small.
-pub(crate) const MOST: usize = 16 * 1024;
+/// Bytes of a request's body: the ids of many jobs are the most that a form has.
+pub(crate) const MOST: usize = 32 * 1024;
 
 /// The page for one queue. See the crate's documentation for who may do what.
 ///
@@ -75,6 +75,18 @@ impl Site {
         plain(StatusCode::PAYLOAD_TOO_LARGE, texts::TOO_LARGE)
     }
 
+    /// What a request is told that comes too slowly.
+    #[cfg(feature = "axum")]
+    pub(crate) fn too_slow(&self) -> Response<Vec<u8>> {
+        plain(StatusCode::REQUEST_TIMEOUT, texts::TOO_SLOW)
+    }
+
+    /// What a request is told for which there is no answer in time.
+    #[cfg(feature = "axum")]
+    pub(crate) fn late(&self) -> Response<Vec<u8>> {
+        plain(StatusCode::SERVICE_UNAVAILABLE, texts::LATE)
+    }
+
     pub(crate) fn broken(&self) -> Response<Vec<u8>> {
         plain(StatusCode::INTERNAL_SERVER_ERROR, texts::PANICKED)
     }
@@ -91,7 +103,7 @@ impl Site {
             }
             self.follow(parts, body, &route, &visitor, now)
         });
-        let answer = found.unwrap_or_else(|refused| self.refuse(&refused, &visitor, now));
+        let answer = found.unwrap_or_else(|refused| self.refuse(refused, &visitor, now));
         respond(answer, visitor.cookie)
     }
 
@@ -111,8 +123,12 @@ impl Site {
         if parts.method == Method::POST {
             return self.post(parts, body, route, visitor, now);
         }
-        let query = Pairs::read(parts.uri.query().unwrap_or_default().as_bytes())?;
-        let look = self.look(visitor, now);
+        let query = Pairs::read(parts.uri.query().unwrap_or_default().as_bytes(), LONGEST_QUERY)?;
+        let here = here(parts, &query);
+        let look = Look {
+            here: Some(&here),
+            ..self.look(visitor, now)
+        };
         let source = self.source.as_ref();
         let markup = match route {
             // Else the browser would keep the session's cookie to itself.
@@ -121,17 +137,13 @@ impl Site {
             }
             Route::Overview => page::overview::page(&look, source)?,
             Route::Queues => page::queues::page(&look, source)?,
-            Route::Jobs => match page::jobs::page(&look, source, &query)? {
-                Ok(markup) => markup,
-                Err(path) => return Ok(Answer::To(look.to(&path), None)),
-            },
+            Route::Jobs => return page::jobs::page(&look, source, &query),
+            Route::Ask(deed) => return page::many::page(&self.look(visitor, now), source, *deed, &query),
             Route::Job(id) => page::job::page(&look, source, *id)?.ok_or(Refused::Missing)?,
             Route::Schedules => page::schedules::page(&look, source)?,
             Route::Workers => page::workers::page(&look, source)?,
-            Route::Batches => match page::batches::page(&look, source, &query)? {
-                Ok(markup) => markup,
-                Err(path) => return Ok(Answer::To(look.to(&path), None)),
-            },
+            Route::Actions => return page::actions::page(&look, source, &query),
+            Route::Batches => return page::batches::page(&look, source, &query),
             Route::Workflow(id) => page::workflow::page(&look, source, *id)?.ok_or(Refused::Missing)?,
             Route::Batch(id) => page::batch::page(&look, source, *id)?.ok_or(Refused::Missing)?,
             Route::Style => return Ok(Answer::File("text/css; charset=utf-8", include_str!("style.css"))),
@@ -156,7 +168,7 @@ impl Site {
         if !kind.is_some_and(|kind| kind.eq_ignore_ascii_case("application/x-www-form-urlencoded")) {
             return Err(Refused::NotAForm);
         }
-        let form = Pairs::read(body)?;
+        let form = Pairs::read(body, MOST)?;
         if *route == Route::LogIn {
             from_here(parts)?;
             let who = form.get("who").unwrap_or(texts::WHO_UNNAMED);
@@ -171,11 +183,14 @@ impl Site {
             Route::Do(deed) => {
                 let act = Act::read(*deed, &form).ok_or(Refused::Unreadable)?;
                 let who = visitor.who.as_deref().ok_or(Denied::ReadOnly)?;
-                self.source.act(&act, who)?;
-                log::info!("{who} did by the web page: {act:?}");
-                Ok(Answer::To(self.look(visitor, now).to(&act.shown_at()), None))
+                let done = self.source.act(&act, who)?;
+                log::info!("{who:?} did by the web page: {act:?}, {done:?}");
+                Ok(Answer::To(self.look(visitor, now).to(&act.shown_at(done)), None))
             }
-            Route::LogOut => Ok(Answer::To(self.look(visitor, now).to("/"), Some(self.guard.log_out()))),
+            Route::LogOut => {
+                let out = self.guard.log_out(parts, now);
+                Ok(Answer::To(self.look(visitor, now).to("/"), Some(out)))
+            }
             _ => Err(Refused::Lost(Lost::Method("GET, HEAD"))),
         }
     }
@@ -186,10 +201,11 @@ impl Site {
             visitor,
             payloads: self.payloads,
             now,
+            here: None,
         }
     }
 
-    fn refuse(&self, refused: &Refused, visitor: &Visitor, now: SystemTime) -> Answer {
+    fn refuse(&self, refused: Refused, visitor: &Visitor, now: SystemTime) -> Answer {
         let look = self.look(visitor, now);
         let (status, text) = match refused {
             Refused::Denied(Denied::Unknown) | Refused::Token => {
@@ -197,20 +213,41 @@ impl Site {
                 let markup = page::log_in::page(&look, self.guard.token.is_some(), wrong);
                 return Answer::Page(StatusCode::UNAUTHORIZED, markup);
             }
-            Refused::Denied(denied) => (StatusCode::FORBIDDEN, denied.text()),
-            Refused::Lost(Lost::Method(_)) => (StatusCode::METHOD_NOT_ALLOWED, texts::WRONG_METHOD),
-            Refused::Lost(Lost::Missing) | Refused::Missing => (StatusCode::NOT_FOUND, texts::NOT_FOUND),
-            Refused::Unreadable => (StatusCode::BAD_REQUEST, texts::UNREADABLE),
-            Refused::Conflict(text) => (StatusCode::CONFLICT, text.as_str()),
-            Refused::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, texts::TOO_LARGE),
-            Refused::NotAForm => (StatusCode::UNSUPPORTED_MEDIA_TYPE, texts::NOT_A_FORM),
+            Refused::Denied(denied) => (StatusCode::FORBIDDEN, denied.text().to_owned()),
+            Refused::Lost(Lost::Method(allowed)) => {
+                return Answer::NotAllowed(allowed, page::message(&look, texts::WRONG_METHOD));
+            }
+            Refused::Lost(Lost::Missing) | Refused::Missing => (StatusCode::NOT_FOUND, texts::NOT_FOUND.to_owned()),
+            Refused::Unreadable => (StatusCode::BAD_REQUEST, texts::UNREADABLE.to_owned()),
+            Refused::Conflict(text) => (StatusCode::CONFLICT, text),
+            Refused::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, texts::TOO_LARGE.to_owned()),
+            Refused::NotAForm => (StatusCode::UNSUPPORTED_MEDIA_TYPE, texts::NOT_A_FORM.to_owned()),
             Refused::Data(error) => {
-                // Not told to the browser: it may name the database's insides.
+                // Not told to the browser: it may name the database's insides. What is wrong with the tables is our own text.
+                let error = self.source.explain(error);
                 log::error!("the web page reads nothing: {error}");
-                (StatusCode::SERVICE_UNAVAILABLE, texts::NO_DATABASE)
+                let text = match error {
+                    DataError::Schema(error) => error.to_string(),
+                    _ => texts::NO_DATABASE.to_owned(),
+                };
+                (StatusCode::SERVICE_UNAVAILABLE, text)
             }
         };
-        Answer::Page(status, page::message(&look, text))
+        Answer::Page(status, page::message(&look, &text))
+    }
+}
+
+/// The page's own path and query, for a link to it.
+fn here(parts: &Parts, query: &Pairs) -> Here {
+    let kept = query.without(&[REFRESH, "deed", "done", "of"]);
+    let path = parts.uri.path();
+    Here {
+        path: if kept.is_empty() {
+            path.to_owned()
+        } else {
+            format!("{path}?{kept}")
+        },
+        refreshes: query.get(REFRESH) == Some(SECONDS),
     }
 }
 

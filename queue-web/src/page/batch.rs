@@ -4,6 +4,7 @@ use leasehold::batch::{BatchCounts, BatchRecord};
 use maud::{Markup, html};
 
 use crate::data::{Data, Source};
+use crate::page::job::end;
 use crate::page::{Look, frame, number};
 use crate::{texts, time};
 
@@ -21,6 +22,9 @@ fn whole(look: &Look<'_>, batch: &BatchRecord) -> Markup {
     };
     let content = html! {
         p.summary { strong { (batch.name) } }
+        @if look.may_act() && batch.finished_at.is_none() && batch.cancelled_at.is_none() {
+            div.actions { (end(look, &format!("/batches/{}/cancel", batch.id), texts::CANCEL_BATCH, true)) }
+        }
         section { h2 { (texts::SHARE) } (shares(&batch.counts))
             ul.tiles {
                 @for (state, count) in named(&batch.counts) {

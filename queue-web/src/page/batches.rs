@@ -1,23 +1,26 @@
 //! Batches, the newest first.
 
+use http::StatusCode;
 use leasehold::batch::BatchSummary;
 use maud::{Markup, html};
 
-use crate::data::{Data, Source};
+use crate::data::Source;
 use crate::page::queues::bounded;
 use crate::page::{Look, frame, table};
 use crate::request::Pairs;
+use crate::respond::{Answer, Refused};
 use crate::{texts, time};
 
 /// Rows of one page.
 const ROWS: u32 = 50;
 
 /// The page, or the path to go to instead: who knows a batch's id goes to the batch.
-pub(crate) fn page(look: &Look<'_>, source: &dyn Source, query: &Pairs) -> Data<Result<Markup, String>> {
-    if let Some(id) = query.get("id").and_then(|id| id.parse::<i64>().ok()) {
-        return Ok(Err(format!("/batches/{id}")));
+pub(crate) fn page(look: &Look<'_>, source: &dyn Source, query: &Pairs) -> Result<Answer, Refused> {
+    if query.get("id").is_some() {
+        let id: i64 = query.number("id").ok().flatten().ok_or(Refused::Missing)?;
+        return Ok(Answer::To(look.to(&format!("/batches/{id}")), None));
     }
-    let before = query.get("before").and_then(|id| id.parse().ok());
+    let before = query.number("before")?;
     let mut batches = source.batches(before, ROWS + 1)?;
     let more = batches.len() > ROWS as usize;
     batches.truncate(ROWS as usize);
@@ -28,14 +31,14 @@ pub(crate) fn page(look: &Look<'_>, source: &dyn Source, query: &Pairs) -> Data<
             button { (texts::OPEN_BATCH) }
         }
         @if batches.is_empty() { p { (texts::NO_BATCHES) } } @else { (list(look, &batches)) }
-        nav.pages {
+        nav.pages aria-label=(texts::TURN) {
             @if before.is_some() { a href=(look.to("/batches")) { (texts::FIRST) } }
             @if let Some(next) = next {
                 a rel="next" href=(look.to(&format!("/batches?before={next}"))) { (texts::NEXT) }
             }
         }
     };
-    Ok(Ok(frame(look, texts::BATCHES, &content)))
+    Ok(Answer::Page(StatusCode::OK, frame(look, texts::BATCHES, &content)))
 }
 
 fn list(look: &Look<'_>, batches: &[BatchSummary]) -> Markup {

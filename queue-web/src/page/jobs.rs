@@ -1,131 +1,152 @@
 //! Jobs, chosen by what is asked for and turned page by page.
 
 use std::borrow::Cow;
-use std::time::Duration;
 
-use leasehold::inspect::{Filter, JobRecord, State};
+use http::StatusCode;
+use leasehold::inspect::{Count, JobSummary};
 use maud::{Markup, html};
 
-use crate::data::{Data, Source, Wanted};
-use crate::page::{Look, badge, frame, state_of, table};
-use crate::request::Pairs;
+use crate::data::Source;
+use crate::page::{Look, badge, cut, frame, many, number, table};
+use crate::request::{Pairs, SELECTED};
+use crate::respond::{Answer, Refused};
+use crate::search::{self, Found, Key, STATES, Wanted, standing};
 use crate::{texts, time};
 
 /// Rows of one page.
-const ROWS: u32 = 50;
-const STATES: [State; 5] = [
-    State::Ready,
-    State::Running,
-    State::Completed,
-    State::Discarded,
-    State::Cancelled,
-];
+const ROWS: usize = 50;
+/// Bytes of a reason in a list; the job's page has all of it.
+const REASON: usize = 300;
 
-/// The page, or the path to go to instead: who knows a job's id goes to the job.
-pub(crate) fn page(look: &Look<'_>, source: &dyn Source, query: &Pairs) -> Data<Result<Markup, String>> {
-    if let Some(id) = query
-        .get("id")
-        .and_then(|id| id.parse::<u32>().ok().map(i64::from).or(id.parse().ok()))
-    {
-        return Ok(Err(format!("/jobs/{id}")));
+/// The page, or the job itself for who knows its id or key.
+pub(crate) fn page(look: &Look<'_>, source: &dyn Source, query: &Pairs) -> Result<Answer, Refused> {
+    if query.get("id").is_some() {
+        let id: i64 = query.number("id").ok().flatten().ok_or(Refused::Missing)?;
+        return Ok(Answer::To(look.to(&format!("/jobs/{id}")), None));
     }
-    let after = query.get("after").and_then(|id| id.parse().ok()).unwrap_or(0);
-    let mut jobs = source.jobs(&Wanted {
-        filter: filter(query),
-        after,
-        limit: ROWS + 1,
-    })?;
-    let more = jobs.len() > ROWS as usize;
-    jobs.truncate(ROWS as usize);
-    let next = jobs.last().filter(|_| more).map(|job| job.id);
+    let key = key(query);
+    if let Some(key) = &key
+        && let Some(id) = source.holder(key)?
+    {
+        return Ok(Answer::To(look.to(&format!("/jobs/{id}")), None));
+    }
+    let wanted = Wanted::read(query)?;
+    let (found, count) = source.jobs(&wanted, ROWS)?;
     let content = html! {
-        (form(look, query))
-        @if jobs.is_empty() { p { (texts::NO_JOBS) } } @else { (list(look, &jobs)) }
-        nav.pages {
-            @if after > 0 { a href=(turned(look, query, None)) { (texts::FIRST) } }
-            @if let Some(next) = next { a rel="next" href=(turned(look, query, Some(next))) { (texts::NEXT) } }
+        @if let Some(done) = many::done(query) { p.note role="status" { (done) } }
+        @if key.is_some() { p role="alert" { (texts::NO_KEY) } }
+        (form(look, query, &wanted))
+        (one(look, query))
+        p.total { (total(&found, count)) }
+        @if !found.jobs.is_empty() { (many::choose(look, query, wanted.state, &list(look, &found.jobs, selectable(look, &wanted)))) }
+        nav.pages aria-label=(texts::TURN) {
+            @if wanted.from.is_some() { a href=(turned(look, query, None)) { (texts::FIRST) } }
+            @if let Some(next) = found.next {
+                a rel="next" href=(turned(look, query, Some(next.to_string()))) {
+                    @if found.jobs.is_empty() { (texts::LOOK_ON) } @else { (texts::NEXT) }
+                }
+            }
         }
     };
-    Ok(Ok(frame(look, texts::JOBS, &content)))
+    Ok(Answer::Page(StatusCode::OK, frame(look, texts::JOBS, &content)))
 }
 
-/// Scheduled and blocked jobs are ready ones: the list says of each which it is.
-fn state(query: &Pairs) -> Option<State> {
-    let name = match query.get("state")? {
-        texts::SCHEDULED | texts::BLOCKED => texts::READY,
-        name => name,
-    };
-    STATES.into_iter().find(|state| state.as_str() == name)
+/// A unique key is of a kind.
+fn key(query: &Pairs) -> Option<Key<'_>> {
+    if let Some(key) = query.name("key") {
+        return Some(Key::Idempotency(key));
+    }
+    Some(Key::Unique {
+        key: query.name("unique")?,
+        kind: query.name("kind").unwrap_or_default(),
+        queue: query.name("queue"),
+    })
 }
 
-fn filter(query: &Pairs) -> Filter {
-    let mut filter = Filter::new();
-    if let Some(state) = state(query) {
-        filter = filter.state(state);
-    }
-    if let Some(queue) = query.exact("queue").filter(|queue| !queue.is_empty()) {
-        filter = filter.queue(queue);
-    }
-    if let Some(kind) = query.exact("kind").filter(|kind| !kind.is_empty()) {
-        filter = filter.kind(kind);
-    }
-    if let Some(batch) = query.get("batch").and_then(|id| id.parse().ok()) {
-        filter = filter.batch(batch);
-    }
-    if let Some(text) = query.get("error") {
-        filter = filter.error(text);
-    }
-    let age = query
-        .get("age")
-        .and_then(|age| texts::AGES.iter().find(|(name, ..)| *name == age));
-    match age {
-        Some((.., seconds)) => filter.older_than(Duration::from_secs(*seconds)),
-        None => filter,
+fn selectable(look: &Look<'_>, wanted: &Wanted) -> bool {
+    look.may_act() && wanted.state.is_some_and(|state| state != texts::COMPLETED)
+}
+
+/// How many there are; where counting ended, or looking, that is said.
+fn total(found: &Found, count: Option<Count>) -> String {
+    match count {
+        Some(count) if !count.more && count.rows == 0 => texts::NO_JOBS.to_owned(),
+        Some(count) if !count.more => format!("{} {}", number(count.rows), texts::JOBS_FOUND),
+        Some(count) if search::is_full(count) => {
+            format!("{} {} {}", texts::MORE_THAN, number(count.rows), texts::JOBS_FOUND)
+        }
+        Some(_) | None if found.jobs.is_empty() && found.next.is_none() => texts::NO_MORE_JOBS.to_owned(),
+        Some(count) => format!("{} {} {}", number(count.rows), texts::AMONG, number(found.looked)),
+        None => format!(
+            "{} {} {}",
+            number(found.jobs.len() as u64),
+            texts::AMONG,
+            number(found.looked)
+        ),
     }
 }
 
-fn form(look: &Look<'_>, query: &Pairs) -> Markup {
-    let chosen = state(query);
+fn form(look: &Look<'_>, query: &Pairs, wanted: &Wanted) -> Markup {
     let age = query.get("age").unwrap_or_default();
     html! {
         form.fields method="get" action=(look.to("/jobs")) role="search" {
-            label { (texts::ID) input name="id" inputmode="numeric" size="8"; }
             label { (texts::STATE)
                 select name="state" {
                     option value="" { (texts::ANY) }
-                    @for state in STATES {
-                        option value=(state.as_str()) selected[chosen == Some(state)] { (state.as_str()) }
-                    }
+                    @for state in STATES { option value=(state) selected[wanted.state == Some(state)] { (state) } }
                 }
             }
-            label { (texts::QUEUE) input name="queue" value=(query.exact("queue").unwrap_or_default()); }
-            label { (texts::KIND) input name="kind" value=(query.exact("kind").unwrap_or_default()); }
-            label { (texts::ERROR_TEXT) input name="error" value=(query.get("error").unwrap_or_default()); }
+            label { (texts::QUEUE) input name="queue" maxlength="128" value=(query.exact("queue").unwrap_or_default()); }
+            label { (texts::KIND) input name="kind" maxlength="128" value=(query.exact("kind").unwrap_or_default()); }
+            label { (texts::ERROR_TEXT) input name="error" maxlength="500" value=(query.get("error").unwrap_or_default()); }
             label { (texts::AGE)
                 select name="age" {
                     option value="" { (texts::ANY) }
                     @for (value, name, _) in texts::AGES { option value=(value) selected[age == value] { (name) } }
                 }
             }
-            @if let Some(batch) = query.get("batch") { input type="hidden" name="batch" value=(batch); }
+            @if let Some(batch) = query.get("batch") {
+                label { (texts::BATCH) input name="batch" inputmode="numeric" size="8" value=(batch); }
+            }
             button { (texts::SEARCH) }
         }
     }
 }
 
-/// Jobs as a table, each with the way to it.
-pub(crate) fn list(look: &Look<'_>, jobs: &[JobRecord]) -> Markup {
+/// The ways to one job alone.
+fn one(look: &Look<'_>, query: &Pairs) -> Markup {
+    let value = |name: &str| query.exact(name).unwrap_or_default().to_owned();
+    html! {
+        details.one open[query.name("key").or(query.name("unique")).is_some()] {
+            summary { (texts::FIND_ONE) }
+            form.fields method="get" action=(look.to("/jobs")) role="search" aria-label=(texts::FIND_ONE) {
+                label { (texts::ID) input name="id" inputmode="numeric" size="8"; }
+                label { (texts::IDEMPOTENCY_KEY) input name="key" maxlength="255" value=(value("key")); }
+                label { (texts::UNIQUE_KEY) input name="unique" maxlength="1000" value=(value("unique")); }
+                label { (texts::KIND_OF_KEY) input name="kind" maxlength="128" value=(value("kind")); }
+                label { (texts::QUEUE_OF_KEY) input name="queue" maxlength="128" value=(value("queue")); }
+                button { (texts::OPEN) }
+            }
+        }
+    }
+}
+
+/// Jobs as a table, each with the way to it, and with a box to select it by if it may be.
+pub(crate) fn list(look: &Look<'_>, jobs: &[JobSummary], selectable: bool) -> Markup {
     let rows = html! {
         @for job in jobs {
             tr {
+                @if selectable {
+                    td { input type="checkbox" name=(SELECTED) value=(job.id) aria-label={ (texts::SELECT) " " (job.id) }; }
+                }
                 th scope="row" { a href=(look.to(&format!("/jobs/{}", job.id))) { (job.id) } }
-                td { (badge(state_of(job, look.now))) }
+                td { (badge(standing(job))) }
                 td { (job.kind) }
                 td { (job.queue) }
                 td.number { (job.attempt) "/" (job.max_attempts) }
                 td { (time::show(look.now, job.created_at)) }
                 td { (time::show(look.now, job.finished_at.unwrap_or(job.run_at))) }
-                td.text { (job.reason.as_deref().unwrap_or_default()) }
+                td.text { (cut(job.reason.as_deref().unwrap_or_default(), REASON)) }
             }
         }
     };
@@ -133,7 +154,7 @@ pub(crate) fn list(look: &Look<'_>, jobs: &[JobRecord]) -> Markup {
         true => texts::ENDED.to_owned(),
         false => format!("{} / {}", texts::RUNS, texts::ENDED),
     };
-    let heads = [
+    let mut heads = vec![
         texts::ID,
         texts::STATE,
         texts::KIND,
@@ -143,15 +164,14 @@ pub(crate) fn list(look: &Look<'_>, jobs: &[JobRecord]) -> Markup {
         &last,
         texts::REASON,
     ];
+    if selectable {
+        heads.insert(0, texts::SELECT);
+    }
     table(texts::JOBS, &heads, &rows)
 }
 
-fn turned(look: &Look<'_>, query: &Pairs, after: Option<i64>) -> String {
-    let kept = ["state", "queue", "kind", "error", "age", "batch"];
-    let mut pairs: Vec<(&str, Option<Cow<'_, str>>)> = kept
-        .iter()
-        .map(|name| (*name, query.get(name).map(Cow::Borrowed)))
-        .collect();
-    pairs.push(("after", after.map(|id| Cow::Owned(id.to_string()))));
+fn turned(look: &Look<'_>, query: &Pairs, from: Option<String>) -> String {
+    let mut pairs = search::fields(query);
+    pairs.push(("from", from.map(Cow::Owned)));
     look.link("/jobs", &pairs)
 }

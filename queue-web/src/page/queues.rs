@@ -10,8 +10,8 @@ use crate::{texts, time};
 
 pub(crate) fn page(look: &Look<'_>, source: &dyn Source) -> Data<Markup> {
     let queues = source.queues()?;
-    let rows = html! { @for queue in &queues.queues { (row(look, queue)) } };
-    let heads = [
+    let rows = html! { @for queue in &queues.queues { (row(look, queue, &queues.pauses)) } };
+    let mut heads = vec![
         texts::QUEUE,
         texts::READY,
         texts::SCHEDULED,
@@ -19,6 +19,9 @@ pub(crate) fn page(look: &Look<'_>, source: &dyn Source) -> Data<Markup> {
         texts::RUNNING,
         texts::OLDEST,
     ];
+    if look.may_act() {
+        heads.push(texts::ACTION);
+    }
     let content = html! {
         @if queues.queues.is_empty() { p { (texts::NO_QUEUES) } } @else { (table(texts::STATES, &heads, &rows)) }
         (pauses(look, &queues.pauses))
@@ -27,7 +30,7 @@ pub(crate) fn page(look: &Look<'_>, source: &dyn Source) -> Data<Markup> {
     Ok(frame(look, texts::QUEUES, &content))
 }
 
-fn row(look: &Look<'_>, queue: &QueueRecord) -> Markup {
+fn row(look: &Look<'_>, queue: &QueueRecord, pauses: &[Pause]) -> Markup {
     let name = || Some(queue.queue.as_str().into());
     let figures = [
         (texts::READY, queue.ready),
@@ -49,7 +52,17 @@ fn row(look: &Look<'_>, queue: &QueueRecord) -> Markup {
                 }
             }
             td { @match queue.oldest { Some(age) => (time::span(age)), None => "–" } }
+            @if look.may_act() { td { (hold(look, queue, pauses)) } }
         }
+    }
+}
+
+/// Pauses a queue, or resumes it; what is paused with everything is resumed with everything, too.
+fn hold(look: &Look<'_>, queue: &QueueRecord, pauses: &[Pause]) -> Markup {
+    let scope = Scope::Queue(&queue.queue);
+    match pauses.iter().any(|pause| pause.scope() == scope) {
+        true => resume(look, scope),
+        false => look.button("/pause", &[("scope", "queue"), ("name", &queue.queue)], texts::PAUSE),
     }
 }
 

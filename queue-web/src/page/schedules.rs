@@ -10,6 +10,8 @@ use crate::{texts, time};
 
 /// Fire times that are shown of each.
 const TIMES: usize = 3;
+/// Bytes of a payload.
+const PAYLOAD: usize = 1000;
 
 pub(crate) fn page(look: &Look<'_>, source: &dyn Source) -> Data<Markup> {
     let schedules = source.schedules()?;
@@ -53,7 +55,7 @@ fn row(look: &Look<'_>, schedule: &ScheduleRecord) -> Markup {
             }
             td { (time::show_some(look.now, schedule.last_at)) }
             td { (schedule.missed) }
-            td { (secret(look, &schedule.payload)) }
+            td { (secret(look, &schedule.payload, PAYLOAD)) }
             @if look.may_act() { td { (look.button(path, &[("name", &schedule.name)], name)) } }
         }
     }

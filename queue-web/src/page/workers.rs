@@ -41,7 +41,7 @@ pub(crate) fn page(look: &Look<'_>, source: &dyn Source) -> Data<Markup> {
 }
 
 /// The begin of an id tells the processes apart.
-fn name(id: Uuid) -> String {
+pub(crate) fn name(id: Uuid) -> String {
     id.simple().to_string().chars().take(8).collect()
 }
 
@@ -90,7 +90,7 @@ pub(super) fn left(job: &RunningRecord) -> Markup {
     let lease = job.lease.as_millis();
     html! {
         @match job.left {
-            Some(left) => { meter max=(lease) value=(left.as_millis()) {} " " (time::span(left)) },
+            Some(left) => { meter max=(lease) value=(left.as_millis()) aria-label=(texts::LEASE_LEFT) {} " " (time::span(left)) },
             None => span.paused { (texts::EXPIRED) },
         }
         @if !job.begun { " " small { (texts::PREFETCHED) } }
@@ -101,7 +101,7 @@ pub(super) fn left(job: &RunningRecord) -> Markup {
 fn progress(job: &RunningRecord) -> Markup {
     html! {
         @if let Some(progress) = &job.progress {
-            progress max=(progress.total) value=(progress.done) {}
+            progress max=(progress.total) value=(progress.done) aria-label=(texts::PROGRESS) {}
             " " (progress.done) "/" (progress.total) " " (progress.text)
         }
     }

@@ -6,7 +6,8 @@ use leasehold::inspect::{JobSummary, Waits};
 use maud::{Markup, html};
 
 use crate::data::{Data, Source};
-use crate::page::{Look, frame, table};
+use crate::page::{Look, cut, frame, number, table};
+use crate::search::standing;
 use crate::texts;
 
 /// Room for one job, and between two.
@@ -14,6 +15,8 @@ const WIDTH: usize = 170;
 const HEIGHT: usize = 44;
 const ACROSS: usize = 60;
 const DOWN: usize = 18;
+/// Bytes of the names of what one job waits for.
+const NAMES: usize = 1000;
 
 pub(crate) fn page(look: &Look<'_>, source: &dyn Source, id: i64) -> Data<Option<Markup>> {
     let waits = source.waits(id)?;
@@ -22,7 +25,7 @@ pub(crate) fn page(look: &Look<'_>, source: &dyn Source, id: i64) -> Data<Option
 
 fn whole(look: &Look<'_>, waits: &Waits, id: i64) -> Markup {
     let content = html! {
-        @if waits.more { p role="note" { (texts::MORE_JOBS) } }
+        @if waits.more { p.note role="note" { (number(waits.jobs.len() as u64)) " " (texts::MORE_JOBS) } }
         (graph(look, waits, id))
         section { h2 { (texts::JOBS) } (list(look, waits)) }
     };
@@ -111,7 +114,7 @@ fn arrow(from: Place, to: Place) -> String {
 
 /// One that was purged is known by its id alone.
 fn node(look: &Look<'_>, id: i64, place: Place, job: Option<&JobSummary>, chosen: bool) -> Markup {
-    let (state, kind) = job.map_or((texts::PURGED, ""), |job| (state_of(job), job.kind.as_str()));
+    let (state, kind) = job.map_or((texts::PURGED, ""), |job| (standing(job), job.kind.as_str()));
     html! {
         a href=(look.to(&format!("/jobs/{id}"))) {
             rect class={ "node " (state) @if chosen { " chosen" } } x=(place.x()) y=(place.y()) width=(WIDTH) height=(HEIGHT) rx="5" {
@@ -132,15 +135,6 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// As people name it.
-pub(crate) fn state_of(job: &JobSummary) -> &'static str {
-    match job.state {
-        _ if job.scheduled => texts::SCHEDULED,
-        _ if job.blocked => texts::BLOCKED,
-        state => state.as_str(),
-    }
-}
-
 fn list(look: &Look<'_>, waits: &Waits) -> Markup {
     let names = |job: i64| {
         let on = waits.waits.iter().filter(move |wait| wait.job == job);
@@ -152,10 +146,10 @@ fn list(look: &Look<'_>, waits: &Waits) -> Markup {
         @for job in &waits.jobs {
             tr {
                 th scope="row" { a href=(look.to(&format!("/jobs/{}", job.id))) { (job.id) } }
-                td { (super::badge(state_of(job))) }
+                td { (super::badge(standing(job))) }
                 td { (job.kind) }
                 td { (job.queue) }
-                td.text { (names(job.id)) }
+                td.text { (cut(&names(job.id), NAMES)) }
             }
         }
     };

@@ -1,5 +1,6 @@
 //! Chromium with its driver.
 
+use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -8,11 +9,13 @@ use std::time::{Duration, Instant};
 
 use fantoccini::elements::Element;
 use fantoccini::error::CmdError;
-use fantoccini::wd::Capabilities;
+use fantoccini::wd::{Capabilities, WebDriverCompatibleCommand};
 use fantoccini::{Client, ClientBuilder, Locator};
+use http::Method;
 use hyper_util::client::legacy::connect::HttpConnector;
 use leasehold_tests::jobs::SOON;
 use serde_json::{Value, json};
+use url::{ParseError, Url};
 
 /// A program of this name, in the search path.
 fn program(name: &str) -> Option<PathBuf> {
@@ -78,14 +81,13 @@ pub(crate) struct Window {
 /// What a person sees.
 pub(crate) struct Page {
     pub(crate) client: Client,
-    url: String,
+    /// Of the site that is looked at.
+    url: RefCell<String>,
 }
 
-/// Opens a browser on a site and does something there; the browser goes in any case.
+/// Opens a browser and does something there; the browser goes in any case.
 pub(crate) fn with_browser(
     (browser, driver): &(PathBuf, PathBuf),
-    window: Window,
-    url: &str,
     work: impl AsyncFnOnce(&Page) -> Result<(), CmdError>,
 ) {
     let profile = tempfile::tempdir().unwrap();
@@ -96,11 +98,11 @@ pub(crate) fn with_browser(
         .unwrap();
     runtime.block_on(async {
         let client = ClientBuilder::new(HttpConnector::new())
-            .capabilities(capabilities(browser, profile.path(), window))
+            .capabilities(capabilities(browser, profile.path()))
             .connect(&format!("http://127.0.0.1:{}", driver.port))
             .await
             .unwrap();
-        let url = url.to_owned();
+        let url = RefCell::new(String::new());
         let page = Page { client, url };
         let worked = work(&page).await;
         page.client.close().await.unwrap();
@@ -108,7 +110,7 @@ pub(crate) fn with_browser(
     });
 }
 
-fn capabilities(browser: &Path, profile: &Path, window: Window) -> Capabilities {
+fn capabilities(browser: &Path, profile: &Path) -> Capabilities {
     let mut arguments: Vec<String> = [
         "--headless",
         "--no-sandbox",
@@ -124,22 +126,69 @@ fn capabilities(browser: &Path, profile: &Path, window: Window) -> Capabilities 
     .map(str::to_owned)
     .into();
     arguments.push(format!("--user-data-dir={}", profile.display()));
-    arguments.push(format!("--window-size={},{}", window.width, window.height));
-    if window.dark {
-        arguments.push("--blink-settings=preferredColorScheme=0".to_owned());
-    }
-    let options = json!({
-        "args": arguments,
-        "binary": browser,
-        "mobileEmulation": { "deviceMetrics": { "width": window.width, "height": window.height, "pixelRatio": 1.0 } },
-    });
+    let options = json!({ "args": arguments, "binary": browser });
     Capabilities::from_iter([("goog:chromeOptions".to_owned(), options)])
 }
 
+/// A word to the browser itself, which the driver passes on.
+#[derive(Debug)]
+struct Tell(&'static str, Value);
+
+impl WebDriverCompatibleCommand for Tell {
+    fn endpoint(&self, base: &Url, session: Option<&str>) -> Result<Url, ParseError> {
+        base.join(&format!("session/{}/goog/cdp/execute", session.unwrap_or_default()))
+    }
+
+    fn method_and_body(&self, _: &Url) -> (Method, Option<String>) {
+        let body = json!({ "cmd": self.0, "params": self.1 });
+        (Method::POST, Some(body.to_string()))
+    }
+}
+
+/// Of a keyboard.
+pub(crate) const TAB: &str = "\u{e004}";
+pub(crate) const ENTER: &str = "\u{e007}";
+
 impl Page {
+    /// Goes to another site, in whose eyes nobody has been there.
+    pub(crate) async fn visit(&self, url: String) -> Result<(), CmdError> {
+        self.client.goto(&format!("{url}/style.css")).await?;
+        self.client.delete_all_cookies().await?;
+        self.url.replace(url);
+        Ok(())
+    }
+
+    pub(crate) async fn look_through(&self, window: Window) -> Result<(), CmdError> {
+        let size = json!({ "width": window.width, "height": window.height, "deviceScaleFactor": 1, "mobile": true });
+        self.client
+            .issue_cmd(Tell("Emulation.setDeviceMetricsOverride", size))
+            .await?;
+        let scheme = if window.dark { "dark" } else { "light" };
+        let media = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
+        self.client.issue_cmd(Tell("Emulation.setEmulatedMedia", media)).await?;
+        Ok(())
+    }
+
     pub(crate) async fn open(&self, path: &str) -> Result<(), CmdError> {
-        self.client.goto(&format!("{}{path}", self.url)).await?;
+        let url = format!("{}{path}", self.url.borrow());
+        self.client.goto(&url).await?;
         self.is_sound(path).await
+    }
+
+    /// Presses a key where the focus is, and says what has it then: its tag, its text, and whether that is seen.
+    pub(crate) async fn press(&self, key: &str) -> Result<(String, String, bool), CmdError> {
+        self.client.active_element().await?.send_keys(key).await?;
+        let look = "const at = document.activeElement, style = getComputedStyle(at), box = at.getBoundingClientRect(); \
+            return [at.tagName, at.textContent.trim(), style.outlineStyle !== 'none' && style.outlineWidth !== '0px' \
+                && box.left >= 0 && box.right <= innerWidth];";
+        let seen = self.client.execute(look, Vec::new()).await?;
+        Ok(serde_json::from_value(seen)?)
+    }
+
+    /// What the rows of the page's table begin with.
+    pub(crate) async fn rows(&self) -> Result<Vec<String>, CmdError> {
+        let look = "return Array.from(document.querySelectorAll('tbody th'), row => row.textContent);";
+        Ok(serde_json::from_value(self.client.execute(look, Vec::new()).await?)?)
     }
 
     /// Waits until an element is there; says where it was missed.
@@ -190,20 +239,24 @@ impl Page {
         Ok(())
     }
 
-    /// The sheet was taken, nothing is inline, nothing runs, and nothing is wider than the window.
+    /// The sheet was taken, nothing is inline, nothing runs, nothing is wider than the window, and who cannot see finds the
+    /// way: by one heading, by landmarks with names, and by a name for each field.
     pub(crate) async fn is_sound(&self, path: &str) -> Result<(), CmdError> {
-        let look = "const shown = getComputedStyle(document.body).margin; \
+        let look = "const all = selector => Array.from(document.querySelectorAll(selector)); \
+            const shown = getComputedStyle(document.body).margin; \
             const inline = document.createElement('script'); inline.textContent = 'window.ran = true'; \
-            const before = document.querySelectorAll('script, img, [style], [onerror]').length; \
+            const before = all('script, img, [style], [onerror]').length; \
             document.body.append(inline); \
+            const ids = all('[id]').map(one => one.id); \
+            const nameless = all('input:not([type=hidden]), select, button, a, summary, progress, meter, svg[role=img], \
+                [role=region], nav, table').filter(one => !(one.labels?.length || one.getAttribute('aria-label') \
+                || one.querySelector('caption') || (one.tagName !== 'TABLE' && one.tagName !== 'NAV' && one.textContent.trim()))); \
             return [document.styleSheets.length, shown, before, window.ran === true, \
-                document.documentElement.scrollWidth <= document.documentElement.clientWidth];";
+                document.documentElement.scrollWidth <= document.documentElement.clientWidth, \
+                all('h1').length, all('main, header').length, document.documentElement.lang, ids.length - new Set(ids).size, \
+                nameless.map(one => one.outerHTML)];";
         let seen = self.client.execute(look, Vec::new()).await?;
-        assert_eq!(
-            seen,
-            Value::from(vec![json!(1), json!("0px"), json!(0), json!(false), json!(true)]),
-            "{path}"
-        );
+        assert_eq!(seen, json!([1, "0px", 0, false, true, 1, 2, "en", 0, []]), "{path}");
         assert!(self.client.get_alert_text().await.is_err(), "{path}");
         Ok(())
     }

@@ -70,6 +70,10 @@ pub(crate) struct Fixture<C: Backend> {
     pub(crate) serving: Serving,
     /// One that was discarded after two attempts.
     pub(crate) failed: i64,
+    /// And another.
+    pub(crate) another: i64,
+    /// One that runs.
+    pub(crate) held: i64,
     /// One that waits.
     pub(crate) waiting: i64,
     /// The batch.
@@ -87,22 +91,23 @@ impl<C: Backend> Fixture<C> {
         let schema = Schema::default();
         let ((begun, begins), (go, word)) = (bounded(8), bounded(0));
         let app = App { begun, go: word };
-        let failed = SendEmail {
-            to: "<script>alert(1)</script>".to_owned(),
-        };
-        let failed = failed.enqueue(&mut conn).unwrap().id();
+        let [failed, another] = ["<script>alert(1)</script>", "nowhere"].map(|to| {
+            let mail = SendEmail { to: to.to_owned() };
+            mail.enqueue(&mut conn).unwrap().id()
+        });
         past(db, &mut conn, &app);
         let batch = batch(&mut conn);
         let flow = flow(&mut conn);
+        // Jobs that wait for others go on waiting: nobody here runs those.
         Worker::<C, _>::new(db.url(), app.clone())
+            .patience(Duration::ZERO)
             .register::<SendEmail>()
             .run_until_empty()
             .unwrap();
-        EncodeVideo {
+        let video = EncodeVideo {
             title: "holiday".to_owned(),
-        }
-        .enqueue(&mut conn)
-        .unwrap();
+        };
+        let held = video.enqueue(&mut conn).unwrap().id();
         let running = Worker::<C, _>::new(db.url(), app)
             .threads(4)
             .register::<EncodeVideo>()
@@ -139,6 +144,8 @@ impl<C: Backend> Fixture<C> {
         Self {
             serving,
             failed,
+            another,
+            held,
             waiting,
             batch,
             flow,

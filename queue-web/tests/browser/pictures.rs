@@ -14,24 +14,24 @@ const LOOKS: [(&str, Window); 3] = [
     (
         "light",
         Window {
-            width: 1200,
-            height: 800,
+            width: 1000,
+            height: 640,
             dark: false,
         },
     ),
     (
         "dark",
         Window {
-            width: 1200,
-            height: 800,
+            width: 1000,
+            height: 640,
             dark: true,
         },
     ),
     (
         "phone",
         Window {
-            width: 390,
-            height: 800,
+            width: 360,
+            height: 640,
             dark: false,
         },
     ),
@@ -51,24 +51,17 @@ fn pictures_are_written_where_a_folder_is_given() {
     fs::create_dir_all(&folder).unwrap();
     let mut db = Database::new();
     let fixture = Fixture::new(&mut db);
-    for (look, window) in LOOKS {
-        with_browser(&installed, window, &fixture.url(), async |page| {
-            log_in(page).await?;
-            for path in paths(&fixture) {
+    with_browser(&installed, async |page| {
+        page.visit(fixture.url()).await?;
+        log_in(page).await?;
+        for (look, window) in LOOKS {
+            page.look_through(window).await?;
+            for (name, path) in paths(&fixture) {
                 page.open(&path).await?;
-                let first = path
-                    .split('/')
-                    .nth(1)
-                    .filter(|part| !part.is_empty())
-                    .unwrap_or("overview");
-                let one = if path.matches('/').count() > 1 { "-one" } else { "" };
-                fs::write(
-                    folder.join(format!("{first}{one}-{look}.png")),
-                    page.client.screenshot().await?,
-                )
-                .unwrap();
+                let file = folder.join(format!("{name}-{look}.png"));
+                fs::write(file, page.client.screenshot().await?).unwrap();
             }
-            Ok(())
-        });
-    }
+        }
+        Ok(())
+    });
 }

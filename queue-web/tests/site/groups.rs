@@ -84,6 +84,28 @@ conformance!(
 );
 
 conformance!(
+    fn a_batch_is_cancelled_as_a_whole(db: &mut Db) {
+        let mut conn = prepare(db);
+        let jobs: Vec<Note> = (0..3).map(|n| Note { n }).collect();
+        let batch = Batch::new("newsletter").add_all(&jobs, &EnqueueOptions::new());
+        let id = batch.enqueue(&mut conn).unwrap().id;
+        let visit = Visit::begin(db);
+        let path = format!("/batches/{id}/cancel");
+        visit
+            .look(&format!("/batches/{id}"))
+            .shows(&format!("action=\"{path}\""));
+        page(&reader(db), &format!("/batches/{id}")).hides("method=\"post\"");
+        let cancelled = visit.done(&path, &[("how", "hard"), ("reason", SCRIPT)]);
+        cancelled.shows("<strong>3</strong> <span>cancelled</span>");
+        cancelled.hides(&path);
+        assert_eq!(visit.act(&path, &[]).status, 409, "it has finished");
+        assert_eq!(visit.act("/batches/999/cancel", &[]).status, 404);
+        let reasons = db.texts("SELECT DISTINCT reason FROM leasehold.finished_jobs");
+        assert_eq!(reasons, [Some(SCRIPT.to_owned())]);
+    }
+);
+
+conformance!(
     fn a_workflow_is_drawn_with_what_waits_for_what(db: &mut Db) {
         let mut conn = prepare(db);
         let workflow = Workflow::new();

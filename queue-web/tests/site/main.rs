@@ -6,9 +6,18 @@
 mod support;
 
 mod actions;
+mod attacks;
+mod chance;
+mod colours;
+mod forgeries;
 mod groups;
+mod large;
+mod life;
 mod lists;
+mod many;
+mod outages;
 mod refusals;
+mod search;
 #[cfg(feature = "server")]
 mod server;
 mod visitors;

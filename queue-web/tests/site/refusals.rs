@@ -23,17 +23,6 @@ conformance!(
         ] {
             assert_eq!(get(&site, path).status, 404, "{path}");
         }
-        for path in ["/jobs?queue=%00", &format!("/jobs?error={}", "a".repeat(5000))] {
-            assert_eq!(get(&site, path).status, 400, "{path}");
-        }
-        for path in [
-            "/jobs?after=x",
-            "/jobs?state=x&age=x&batch=x",
-            "/jobs?after=-9223372036854775808",
-            "/jobs?%",
-        ] {
-            assert_eq!(get(&site, path).status, 200, "{path}");
-        }
     }
 );
 
@@ -44,9 +33,10 @@ conformance!(
         for method in ["PUT", "DELETE", "OPTIONS", "TRACE", "POST", "PATCH"] {
             let page = send(&site, request(method, "/jobs").body(Vec::new()).unwrap());
             assert_eq!(page.status, 405, "{method}");
-            assert!(page.header(ALLOW).is_some());
+            assert_eq!(page.header(ALLOW), Some("GET, HEAD"));
         }
-        assert_eq!(get(&site, "/login").status, 405);
+        let login = get(&site, "/login");
+        assert_eq!((login.status.as_u16(), login.header(ALLOW)), (405, Some("POST")));
         let head = send(&site, request("HEAD", "/jobs").body(Vec::new()).unwrap());
         assert_eq!((head.status.as_u16(), head.text.as_str()), (200, ""));
     }
@@ -78,6 +68,10 @@ conformance!(
             assert_eq!(ask(&site, Some(host)), 421, "{host}");
         }
         assert_eq!(ask(&site, None), 421);
+        let two = request("GET", "/").header("host", "evil.example").body(Vec::new());
+        assert_eq!(send(&site, two.unwrap()).status, 421);
+        let whole = request("GET", "http://evil.example/").body(Vec::new());
+        assert_eq!(send(&site, whole.unwrap()).status, 421);
 
         let named = open(db, Site::builder().host("Queue.example.com"));
         assert_eq!(ask(&named, Some("queue.example.com:443")), 200);

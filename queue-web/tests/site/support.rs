@@ -1,6 +1,6 @@
 //! Requests, and what came back.
 
-use http::header::{CONTENT_TYPE, LOCATION, SET_COOKIE};
+use http::header::{CONTENT_TYPE, COOKIE, LOCATION, SET_COOKIE};
 use http::{Request, Response, StatusCode};
 pub(crate) use leasehold_tests::jobs::SOON;
 pub(crate) use leasehold_tests::jobs::{Note, Step, Then, app, claim_and_die, finish, prepare};
@@ -54,11 +54,14 @@ impl Page {
 
     /// The mark in its first form.
     pub(crate) fn mark(&self) -> String {
-        let rest = self
-            .text
-            .split_once("name=\"mark\" value=\"")
-            .expect("a form with a mark")
-            .1;
+        self.value("mark")
+    }
+
+    /// The value of a hidden field.
+    #[track_caller]
+    pub(crate) fn value(&self, name: &str) -> String {
+        let field = format!("name=\"{name}\" value=\"");
+        let rest = self.text.split_once(&field).expect("a form with that field").1;
         rest.split_once('"').unwrap().0.to_owned()
     }
 
@@ -125,4 +128,48 @@ pub(crate) fn encoded(fields: &[(&str, &str)]) -> Vec<u8> {
 
 pub(crate) fn post(site: &Site, path: &str, fields: &[(&str, &str)]) -> Page {
     send(site, form(path).body(encoded(fields)).unwrap())
+}
+
+/// A site with a visitor's session.
+pub(crate) struct Visit {
+    pub(crate) site: Site,
+    pub(crate) cookie: String,
+    pub(crate) mark: String,
+}
+
+impl Visit {
+    pub(crate) fn begin<D: TestDb>(db: &D) -> Self {
+        let site = open(db, Site::builder().token(TOKEN));
+        let cookie = post(&site, "/login", &[("token", TOKEN), ("who", "Ada")]).cookie();
+        let visit = Self {
+            site,
+            cookie,
+            mark: String::new(),
+        };
+        let mark = visit.look("/queues").mark();
+        Self { mark, ..visit }
+    }
+
+    pub(crate) fn look(&self, path: &str) -> Page {
+        let request = request("GET", path).header(COOKIE, &self.cookie);
+        send(&self.site, request.body(Vec::new()).unwrap())
+    }
+
+    /// Sends a form with the mark.
+    pub(crate) fn act(&self, path: &str, fields: &[(&str, &str)]) -> Page {
+        let mut all = vec![("mark", self.mark.as_str())];
+        all.extend(fields);
+        let request = form(path)
+            .header(COOKIE, &self.cookie)
+            .header("sec-fetch-site", "same-origin");
+        send(&self.site, request.body(encoded(&all)).unwrap())
+    }
+
+    /// As [`Visit::act`], which leads to the page that shows it.
+    #[track_caller]
+    pub(crate) fn done(&self, path: &str, fields: &[(&str, &str)]) -> Page {
+        let done = self.act(path, fields);
+        assert_eq!(done.status, 303, "{path}: {}", done.text);
+        self.look(done.location())
+    }
 }

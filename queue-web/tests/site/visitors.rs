@@ -119,7 +119,7 @@ conformance!(
         };
         let kind = "application/x-www-form-urlencoded";
         assert_eq!(out(kind, vec![b'a'; 1 << 20]), 413);
-        assert_eq!(out(kind, vec![b'a'; 5000]), 400);
+        assert_eq!(out(kind, b"mark=%ff".to_vec()), 400);
         for kind in ["application/json", "text/plain", "multipart/form-data; boundary=x"] {
             assert_eq!(out(kind, b"mark=1".to_vec()), 415, "{kind}");
         }

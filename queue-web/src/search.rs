@@ -1,0 +1,194 @@
+//! Which jobs a list shows, and how they are found: by looking at a bounded number of them.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use diesel::result::QueryResult;
+use leasehold::inspect::{self, Count, Filter, JobSummary, Place, State};
+use leasehold::{Backend, Schema};
+
+use crate::request::{Pairs, Unreadable};
+use crate::texts;
+
+/// Jobs that are counted: behind that the list says "more than".
+const COUNTED: usize = 1000;
+/// Ready jobs that are read first where only some of them are meant; then as many as are looked at for one answer.
+const AT_FIRST: u32 = 1000;
+/// Jobs that are looked at for one answer.
+const LOOKED_AT: u64 = 10_000;
+
+/// The states that people tell apart: a ready job is due, or kept by time, or by something else.
+pub(crate) const STATES: [&str; 7] = [
+    texts::READY,
+    texts::SCHEDULED,
+    texts::BLOCKED,
+    texts::RUNNING,
+    texts::COMPLETED,
+    texts::DISCARDED,
+    texts::CANCELLED,
+];
+
+/// The fields of a query that say which jobs are meant.
+const FIELDS: [&str; 6] = ["state", "queue", "kind", "error", "age", "batch"];
+
+/// Which jobs are meant.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Wanted {
+    filter: Filter,
+    /// One of [`STATES`].
+    pub(crate) state: Option<&'static str>,
+    /// Where the page begins.
+    pub(crate) from: Option<Place>,
+}
+
+/// Jobs that were found.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) jobs: Vec<JobSummary>,
+    /// Where to look on; there may be more.
+    pub(crate) next: Option<Place>,
+    /// How many jobs were looked at.
+    pub(crate) looked: u64,
+}
+
+/// A key by which one job is looked for.
+#[derive(Debug)]
+pub(crate) enum Key<'q> {
+    Idempotency(&'q str),
+    Unique {
+        kind: &'q str,
+        queue: Option<&'q str>,
+        key: &'q str,
+    },
+}
+
+impl Wanted {
+    /// What a query asks for. What it says of a field and is none is refused: a list of everything would be taken for what
+    /// was asked for, and acted on.
+    pub(crate) fn read(query: &Pairs) -> Result<Self, Unreadable> {
+        let state = match query.get("state") {
+            None => None,
+            Some(name) => Some(STATES.into_iter().find(|state| *state == name).ok_or(Unreadable)?),
+        };
+        let mut filter = Filter::new();
+        if let Some(state) = state {
+            filter = filter.state(stored(state));
+        }
+        if let Some(queue) = query.name("queue") {
+            filter = filter.queue(queue);
+        }
+        if let Some(kind) = query.name("kind") {
+            filter = filter.kind(kind);
+        }
+        if let Some(batch) = query.number("batch")? {
+            filter = filter.batch(batch);
+        }
+        if let Some(text) = query.get("error") {
+            filter = filter.error(text);
+        }
+        if let Some(age) = query.get("age") {
+            let (.., seconds) = texts::AGES.iter().find(|(name, ..)| *name == age).ok_or(Unreadable)?;
+            filter = filter.older_than(Duration::from_secs(*seconds));
+        }
+        let from = query.get("from").map(str::parse).transpose();
+        let from = from.map_err(|_| Unreadable)?;
+        Ok(Self { filter, state, from })
+    }
+
+    /// Whether the summary is of the state that was asked for, which the filter knows only in part.
+    fn is(&self, job: &JobSummary) -> bool {
+        self.state.is_none_or(|state| standing(job) == state)
+    }
+
+    /// Whether the filter alone finds what is meant.
+    fn is_whole(&self) -> bool {
+        self.state.is_none_or(|state| stored(state) != State::Ready)
+    }
+
+    /// The next `limit` jobs from the place on.
+    pub(crate) fn find<C: Backend>(&self, conn: &mut C, schema: &Schema, limit: usize) -> QueryResult<Found> {
+        let mut at_once = match self.is_whole() {
+            true => u32::try_from(limit).unwrap_or(u32::MAX),
+            false => AT_FIRST,
+        };
+        let mut found = Found {
+            next: self.from,
+            ..Found::default()
+        };
+        loop {
+            let page = inspect::search(conn, schema, &self.filter, found.next, at_once)?;
+            found.looked += page.looked;
+            found.next = page.next;
+            let read = page.jobs.len();
+            for (at, job) in page.jobs.into_iter().enumerate().filter(|(_, job)| self.is(job)) {
+                found.jobs.push(job);
+                if found.jobs.len() == limit {
+                    if at + 1 < read {
+                        found.next = found.jobs.last().and_then(place);
+                    }
+                    return Ok(found);
+                }
+            }
+            let left = LOOKED_AT.saturating_sub(found.looked);
+            if found.next.is_none() || left == 0 {
+                return Ok(found);
+            }
+            at_once = u32::try_from(left).unwrap_or(u32::MAX);
+        }
+    }
+
+    /// How many there are, as far as they are counted. `first` is the first page, of `limit` jobs at the most.
+    pub(crate) fn count<C: Backend>(
+        &self,
+        conn: &mut C,
+        schema: &Schema,
+        first: &Found,
+        limit: usize,
+    ) -> QueryResult<Count> {
+        let counted = match first.jobs.len() < limit {
+            true => None,
+            false => Some(self.find(conn, schema, COUNTED)?),
+        };
+        let found = counted.as_ref().unwrap_or(first);
+        let mut count = Count::default();
+        count.rows = found.jobs.len() as u64;
+        count.more = found.next.is_some();
+        Ok(count)
+    }
+}
+
+/// Whether so many were counted that counting ended, and not looking.
+pub(crate) fn is_full(count: Count) -> bool {
+    count.more && count.rows >= COUNTED as u64
+}
+
+/// What a query says of the jobs that are meant, for links and forms.
+pub(crate) fn fields(query: &Pairs) -> Vec<(&'static str, Option<Cow<'_, str>>)> {
+    let of = |name: &'static str| (name, query.name(name).map(Cow::Borrowed));
+    FIELDS.into_iter().map(of).collect()
+}
+
+/// The state as the tables have it.
+fn stored(state: &str) -> State {
+    match state {
+        texts::RUNNING => State::Running,
+        texts::COMPLETED => State::Completed,
+        texts::DISCARDED => State::Discarded,
+        texts::CANCELLED => State::Cancelled,
+        _ => State::Ready,
+    }
+}
+
+/// The state of a job as people name it.
+pub(crate) fn standing(job: &JobSummary) -> &'static str {
+    match job.state {
+        _ if job.scheduled => texts::SCHEDULED,
+        _ if job.blocked => texts::BLOCKED,
+        state => state.as_str(),
+    }
+}
+
+/// The place of a job among those that have not ended, which go by id.
+fn place(job: &JobSummary) -> Option<Place> {
+    job.id.to_string().parse().ok()
+}
