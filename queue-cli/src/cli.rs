@@ -76,8 +76,8 @@ pub(crate) enum OnDatabase {
     /// Makes, removes or prints the tables
     #[command(subcommand)]
     Migrate(Migrate),
-    /// Jobs by queue and state
-    Stats,
+    /// Jobs by queue and state, counted up to a bound: `5000+`
+    Stats(Stats),
     /// Jobs, one a line, the newest first
     List(List),
     /// One job: attempts, errors, steps, progress, and who did what to it
@@ -110,6 +110,9 @@ pub(crate) enum OnDatabase {
     Batch {
         /// Its id
         id: i64,
+        /// Counts every job, which takes longer the more there are
+        #[arg(long)]
+        exact: bool,
     },
     /// Removes jobs that have ended
     Purge(Purge),
@@ -135,6 +138,13 @@ pub(crate) enum Migrate {
     Status,
     /// Prints the SQL of all migrations
     Sql,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Stats {
+    /// Counts every job, which takes longer the more there are
+    #[arg(long)]
+    pub(crate) exact: bool,
 }
 
 #[derive(Debug, Args)]

@@ -17,6 +17,7 @@ mod discard;
 mod doctor;
 mod edit;
 mod enqueue;
+mod figures;
 mod list;
 mod migrate;
 mod pause;
@@ -59,7 +60,7 @@ impl Run for OnDatabase {
     fn run<C: AsBackend>(&self, session: &mut Session<'_, C>) -> Result<(), Failure> {
         match self {
             Self::Migrate(what) => migrate::run(session, what),
-            Self::Stats => stats::run(session),
+            Self::Stats(what) => stats::run(session, what),
             Self::List(list) => list::run(session, list),
             Self::Show(show) => show::run(session, show),
             Self::Requeue(requeue) => requeue::run(session, requeue),
@@ -73,7 +74,7 @@ impl Run for OnDatabase {
             Self::Schedules(what) => schedules::run(session, what),
             Self::Actions(actions) => actions::run(session, actions),
             Self::Batches(batches) => batches::run(session, batches),
-            Self::Batch { id } => batch::run(session, *id),
+            Self::Batch { id, exact } => batch::run(session, *id, *exact),
             Self::Purge(purge) => purge::run(session, purge),
             Self::Doctor => doctor::run(session),
             #[cfg(feature = "serve")]

@@ -7,6 +7,8 @@ use leasehold_tests::TestDb;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+#[cfg(feature = "postgres")]
+mod bounds;
 mod change;
 mod look;
 mod refuse;
