@@ -26,6 +26,7 @@ pub(crate) const NO_WORKERS: &str = "No worker has been seen within the last hou
 
 pub(crate) const WORKFLOW: &str = "Workflow";
 pub(crate) const WAITS_FOR: &str = "Waits for";
+pub(crate) const WAITS: &str = "what it waits for, and what waits for it";
 pub(crate) const MORE_JOBS: &str =
     "jobs are shown, those that are nearest to this one; there are more, or more that wait for each other.";
 pub(crate) const PURGED: &str = "purged";

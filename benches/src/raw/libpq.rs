@@ -4,7 +4,7 @@
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::os::fd::BorrowedFd;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::slice;
 use std::time::Duration;
 
@@ -55,9 +55,16 @@ impl Connection {
 
     /// Runs a prepared statement with binary values, for a binary answer.
     pub(super) fn run(&mut self, name: &CStr, values: &[Vec<u8>]) -> Answer<Rows> {
+        let values: Vec<Option<&[u8]>> = values.iter().map(|value| Some(&value[..])).collect();
+        self.run_with(name, &values)
+    }
+
+    /// The same, with values that may be null.
+    pub(super) fn run_with(&mut self, name: &CStr, values: &[Option<&[u8]>]) -> Answer<Rows> {
         let count = c_int::try_from(values.len())?;
-        let pointers: Vec<*const c_char> = values.iter().map(|value| value.as_ptr().cast()).collect();
-        let lengths = values.iter().map(|value| c_int::try_from(value.len()));
+        let pointer = |value: &Option<&[u8]>| value.map_or(ptr::null(), |value| value.as_ptr().cast());
+        let pointers: Vec<*const c_char> = values.iter().map(pointer).collect();
+        let lengths = values.iter().map(|value| c_int::try_from(value.map_or(0, <[u8]>::len)));
         let lengths: Vec<c_int> = lengths.collect::<Result<_, _>>()?;
         let formats = vec![BINARY; values.len()];
         // SAFETY: the three lists have `count` elements and live for the call, as do the values, whose lengths are given.

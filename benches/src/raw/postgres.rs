@@ -61,6 +61,26 @@ const INSERT_TYPES: [u32; 18] = [
     oid::BOOLS,
     oid::SMALLINTS,
 ];
+const INSERT_ONE_TYPES: [u32; 18] = [
+    oid::TEXT,
+    oid::TEXT,
+    oid::INTEGER,
+    oid::TEXT,
+    oid::SMALLINT,
+    oid::BIGINT,
+    oid::BIGINT,
+    oid::INTEGER,
+    oid::BIGINT,
+    oid::TEXT,
+    oid::TEXT,
+    oid::BIGINT,
+    oid::TEXT,
+    oid::SMALLINT,
+    oid::BIGINT,
+    oid::BOOL,
+    oid::BOOL,
+    oid::SMALLINT,
+];
 
 /// A unique key's states by default: ready and running.
 const OPEN: i16 = 3;
@@ -80,6 +100,10 @@ impl Client for Postgres {
             conn.execute(hot_path.session)?;
         }
         conn.prepare(c"insert", hot_path.insert, &INSERT_TYPES)?;
+        let insert_one = hot_path
+            .insert_one
+            .ok_or("the library has one statement for all inserts")?;
+        conn.prepare(c"insert_one", insert_one, &INSERT_ONE_TYPES)?;
         conn.prepare(c"claim", hot_path.claim, &CLAIM_TYPES)?;
         let ([finish], [complete]) = (&hot_path.finish[..], &hot_path.complete[..]) else {
             return Err("the library completes in several statements".into());
@@ -92,6 +116,9 @@ impl Client for Postgres {
     }
 
     fn insert(&mut self, jobs: &[Plain]) -> Answer {
+        if let [job] = jobs {
+            return insert_one(&mut self.conn, job);
+        }
         let texts = |value: fn(&Plain) -> &str| array(oid::TEXT, jobs.iter().map(|job| Some(value(job).as_bytes())));
         let same = |kind: u32, value: Option<&[u8]>| array(kind, jobs.iter().map(|_| value));
         let lease: Vec<[u8; 8]> = jobs.iter().map(|job| job.lease_ms.to_be_bytes()).collect();
@@ -220,4 +247,32 @@ fn array<'v>(element: u32, values: impl Iterator<Item = Option<&'v [u8]>>) -> An
     }
     array.extend(body);
     Ok(array)
+}
+
+fn insert_one(conn: &mut Connection, job: &Plain) -> Answer {
+    let (zero, short) = (0_i64.to_be_bytes(), 0_i16.to_be_bytes());
+    let values = [
+        Some(job.queue.as_bytes()),
+        Some(job.kind.as_bytes()),
+        Some(&job.version.to_be_bytes()[..]),
+        Some(job.payload.as_bytes()),
+        Some(&short),
+        Some(&zero),
+        None,
+        Some(&job.max_attempts.to_be_bytes()),
+        Some(&job.lease_ms.to_be_bytes()),
+        None,
+        None,
+        None,
+        None,
+        Some(&short),
+        None,
+        Some(&[0]),
+        Some(&[0]),
+        Some(&OPEN.to_be_bytes()),
+    ];
+    match conn.run_with(c"insert_one", &values)?.len() {
+        1 => Ok(()),
+        rows => Err(format!("{rows} jobs were inserted").into()),
+    }
 }

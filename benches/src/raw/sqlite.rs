@@ -42,6 +42,7 @@ impl Client for Sqlite {
             session,
             listen: _,
             insert,
+            insert_one: _,
             candidates,
             claim,
             heartbeat,

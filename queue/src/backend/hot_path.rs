@@ -10,6 +10,8 @@ pub struct HotPath {
     pub listen: String,
     /// Inserts jobs.
     pub insert: &'static str,
+    /// Inserts one job, where another statement does that.
+    pub insert_one: Option<&'static str>,
     /// Finds what can be claimed, where a statement of its own does that.
     pub candidates: Option<&'static str>,
     /// Claims jobs.

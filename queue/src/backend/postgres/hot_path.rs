@@ -11,6 +11,7 @@ pub fn hot_path() -> HotPath {
             super::IDLE
         ),
         insert: enqueue::INSERT,
+        insert_one: Some(enqueue::INSERT_ONE),
         candidates: None,
         claim: claim::CLAIM,
         heartbeat: lease::HEARTBEAT,

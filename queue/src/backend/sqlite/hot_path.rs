@@ -11,6 +11,7 @@ pub fn hot_path() -> HotPath {
         session: connect::SESSION,
         listen: String::new(),
         insert: enqueue::INSERT,
+        insert_one: None,
         candidates: Some(claim::CANDIDATES),
         claim: claim::CLAIM,
         heartbeat: lease::HEARTBEAT,
