@@ -12,6 +12,7 @@ use crate::texts;
 pub(crate) mod actions;
 pub(crate) mod batch;
 pub(crate) mod batches;
+pub(crate) mod failures;
 pub(crate) mod job;
 pub(crate) mod jobs;
 pub(crate) mod log_in;

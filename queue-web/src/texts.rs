@@ -34,6 +34,9 @@ pub(crate) const NO_BATCHES: &str = "There are no batches.";
 pub(crate) const NAME_OF_BATCH: &str = "Name";
 pub(crate) const OPEN_JOBS: &str = "Open jobs";
 pub(crate) const FAILURES: &str = "Failed of late";
+pub(crate) const TIMES: &str = "Times";
+pub(crate) const OF_ATTEMPTS: &str = "Counted among the newest failed attempts:";
+pub(crate) const NEWEST: &str = "Newest";
 pub(crate) const WHEN: &str = "When";
 pub(crate) const NO_FAILURES: &str = "Nothing has failed.";
 

@@ -79,6 +79,7 @@ conformance!(
         let unique: String = form_urlencoded::byte_serialize(job.unique_key().unwrap().as_bytes()).collect();
         for (query, id) in [
             ("key=order+%3C42%3E".to_owned(), idempotent),
+            ("unique=text%3Da%2Fb+%25%26&kind=keyed".to_owned(), keyed),
             (format!("unique={unique}&kind=keyed"), keyed),
             (format!("unique={unique}&kind=keyed&queue=default"), keyed),
         ] {
