@@ -198,6 +198,12 @@ pub(crate) fn number(value: u64) -> String {
     groups.join("\u{202f}")
 }
 
+/// So many jobs.
+pub(crate) fn jobs_said(count: u64) -> String {
+    let jobs = if count == 1 { texts::ONE_JOB } else { texts::MANY };
+    format!("{} {jobs}", number(count))
+}
+
 /// Characters that no eye sees, and that may turn the order of others around.
 const fn is_unseen(c: char) -> bool {
     matches!(c,

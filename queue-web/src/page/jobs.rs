@@ -7,7 +7,7 @@ use leasehold::inspect::{Count, JobSummary};
 use maud::{Markup, html};
 
 use crate::data::Source;
-use crate::page::{Look, badge, cut, frame, many, number, table};
+use crate::page::{Look, badge, cut, frame, jobs_said, many, number, table};
 use crate::request::{Pairs, SELECTED};
 use crate::respond::{Answer, Refused};
 use crate::search::{self, Found, Key, STATES, Wanted, standing};
@@ -59,9 +59,9 @@ fn selectable(look: &Look<'_>, wanted: &Wanted) -> bool {
 fn total(found: &Found, count: Option<Count>) -> String {
     match count {
         Some(count) if !count.more && count.rows == 0 => texts::NO_JOBS.to_owned(),
-        Some(count) if !count.more => format!("{} {}", number(count.rows), texts::JOBS_FOUND),
+        Some(count) if !count.more => jobs_said(count.rows),
         Some(count) if search::is_full(count) => {
-            format!("{} {} {}", texts::MORE_THAN, number(count.rows), texts::JOBS_FOUND)
+            format!("{} {}", texts::MORE_THAN, jobs_said(count.rows))
         }
         Some(_) | None if found.jobs.is_empty() && found.next.is_none() => texts::NO_MORE_JOBS.to_owned(),
         Some(count) => format!("{} {} {}", number(count.rows), texts::AMONG, number(found.looked)),

@@ -58,6 +58,7 @@ conformance!(
             list.shows(&format!("<option value=\"{state}\" selected>"));
             let total = match ids.len() {
                 0 => "No job matches.".to_owned(),
+                1 => "<p class=\"total\">1 job</p>".to_owned(),
                 some => format!("<p class=\"total\">{some} jobs</p>"),
             };
             list.shows(&total);
