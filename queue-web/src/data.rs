@@ -50,8 +50,8 @@ const BUCKET: Duration = Duration::from_secs(60);
 const LEASES: u32 = 200;
 /// Jobs of one drawing.
 const NODES: u32 = 200;
-/// Failed attempts on the overview.
-const FAILURES: u32 = 10;
+/// Failed attempts that the overview groups.
+const FAILURES: u32 = 200;
 
 /// All queues, as they are now.
 #[derive(Debug, Default)]
@@ -179,14 +179,7 @@ impl<C: Backend> Source for Database<C> {
     }
 
     fn holder(&self, key: &Key<'_>) -> Data<Option<i64>> {
-        let (conn, schema) = (&mut self.pool.get()?, &self.schema);
-        Ok(match key {
-            Key::Idempotency(key) => inspect::by_idempotency_key(conn, schema, key)?,
-            Key::Unique { kind, queue, key } => match inspect::by_unique_key(conn, schema, kind, *queue, key)? {
-                None if queue.is_some() => inspect::by_unique_key(conn, schema, kind, None, key)?,
-                found => found,
-            },
-        })
+        Ok(key.holder::<C>(&mut *self.pool.get()?, &self.schema)?)
     }
 
     fn life(&self, id: i64, payloads: bool) -> Data<Option<Life>> {
