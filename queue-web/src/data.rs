@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use diesel::r2d2::{ConnectionManager, CustomizeConnection, Pool};
-use leasehold::batch::{self, BatchRecord, BatchSummary};
+use leasehold::batch::{self, BatchGlance, BatchSummary};
 use leasehold::inspect::{
     self, ActionFilter, ActionRecord, Count, FailureRecord, Held, JobRecord, QueueRecord, Rate, RunningRecord,
     StepRecord, Waits, WorkerRecord,
@@ -45,8 +45,8 @@ const BUCKET: Duration = Duration::from_secs(60);
 const LEASES: u32 = 200;
 /// Jobs of one drawing.
 const NODES: u32 = 200;
-/// Failed attempts on the overview.
-const FAILURES: u32 = 10;
+/// Failed attempts that the overview groups.
+const FAILURES: u32 = 200;
 
 /// All queues, as they are now.
 #[derive(Debug, Default)]
@@ -88,7 +88,7 @@ pub(crate) trait Source: Send + Sync {
     /// The newest batches, or the newest of those that are older than one.
     fn batches(&self, before: Option<i64>, limit: u32) -> Data<Vec<BatchSummary>>;
 
-    fn batch(&self, id: i64) -> Data<Option<BatchRecord>>;
+    fn batch(&self, id: i64) -> Data<Option<BatchGlance>>;
 
     /// The workflow around a job.
     fn waits(&self, id: i64) -> Data<Waits>;
@@ -174,14 +174,7 @@ impl<C: Backend> Source for Database<C> {
     }
 
     fn holder(&self, key: &Key<'_>) -> Data<Option<i64>> {
-        let (conn, schema) = (&mut self.pool.get()?, &self.schema);
-        Ok(match key {
-            Key::Idempotency(key) => inspect::by_idempotency_key(conn, schema, key)?,
-            Key::Unique { kind, queue, key } => match inspect::by_unique_key(conn, schema, kind, *queue, key)? {
-                None if queue.is_some() => inspect::by_unique_key(conn, schema, kind, None, key)?,
-                found => found,
-            },
-        })
+        Ok(key.holder::<C>(&mut *self.pool.get()?, &self.schema)?)
     }
 
     fn life(&self, id: i64, payloads: bool) -> Data<Option<Life>> {
@@ -227,8 +220,8 @@ impl<C: Backend> Source for Database<C> {
         Ok(inspect::failures(&mut self.pool.get()?, &self.schema, FAILURES)?)
     }
 
-    fn batch(&self, id: i64) -> Data<Option<BatchRecord>> {
-        Ok(batch::record(&mut self.pool.get()?, &self.schema, id)?)
+    fn batch(&self, id: i64) -> Data<Option<BatchGlance>> {
+        Ok(batch::glance(&mut self.pool.get()?, &self.schema, id)?)
     }
 
     fn act(&self, act: &Act, who: &str) -> Result<Done, NotDone> {

@@ -88,7 +88,7 @@ fn facts(look: &Look<'_>, life: &Life) -> Markup {
             @if let Some(batch) = job.batch {
                 dt { (texts::BATCH) } dd { a href=(look.to(&format!("/batches/{batch}"))) { (batch) } }
             }
-            dt { (texts::WORKFLOW) } dd { a href=(look.to(&format!("/workflows/{}", job.id))) { (texts::WAITS_FOR) } }
+            dt { (texts::WORKFLOW) } dd { a href=(look.to(&format!("/workflows/{}", job.id))) { (texts::WAITS) } }
             dt { (texts::PRIORITY) } dd { (job.priority) }
             dt { (texts::RUNS) } dd { (time::show(look.now, job.run_at)) }
             @if let Some(lease) = lease {

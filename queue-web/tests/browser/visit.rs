@@ -120,7 +120,7 @@ async fn act<C: Backend>(page: &Page, fixture: &Fixture<C>) -> Result<(), CmdErr
     page.open("/jobs?state=discarded&error=not+an+address").await?;
     page.click(&format!("input[value='{}']", fixture.another)).await?;
     page.click("button[formaction$=requeue][value=job]").await?;
-    page.says("Retry 1 jobs?").await?;
+    page.says("Retry 1 job?").await?;
     page.click("button.danger").await?;
     page.says("Retry: 1 of 1").await?;
 

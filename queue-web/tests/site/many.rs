@@ -48,7 +48,7 @@ conformance!(
         ];
         let done = visit.done("/jobs/cancel", &fields);
         done.shows("Cancel: 11 of 12. The others had moved on meanwhile");
-        done.shows("1 jobs");
+        done.shows("<p class=\"total\">1 job</p>");
         assert_eq!(in_state(&mut conn, &ids, State::Cancelled), 11);
         assert_eq!(in_state(&mut conn, &newcomer, State::Ready), 1);
         let reason = db.texts("SELECT DISTINCT reason FROM leasehold.finished_jobs WHERE state = 'cancelled'");
