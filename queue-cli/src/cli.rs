@@ -8,6 +8,9 @@ use jiff::SignedDuration;
 mod by;
 pub(crate) use by::By;
 
+mod look;
+pub(crate) use look::{Actions, Batches, List, Show};
+
 mod change;
 pub(crate) use change::{Cancel, Discard, Edit, Enqueue, Pause, Paused, Purge, Requeue, Resume};
 
@@ -73,11 +76,11 @@ pub(crate) enum OnDatabase {
     /// Makes, removes or prints the tables
     #[command(subcommand)]
     Migrate(Migrate),
-    /// Jobs by queue and state
-    Stats,
-    /// Jobs, one a line
+    /// Jobs by queue and state, counted up to a bound: `5000+`
+    Stats(Stats),
+    /// Jobs, one a line, the newest first
     List(List),
-    /// One job: attempts, errors, steps, progress
+    /// One job: attempts, errors, steps, progress, and who did what to it
     Show(Show),
     /// Enqueues a job of a kind that a live worker serves
     Enqueue(Enqueue),
@@ -99,10 +102,17 @@ pub(crate) enum OnDatabase {
     /// Cron schedules
     #[command(subcommand)]
     Schedules(Schedules),
+    /// Who did what by hand, the newest first
+    Actions(Actions),
+    /// Batches, the newest first
+    Batches(Batches),
     /// One batch, with the counts of its jobs
     Batch {
         /// Its id
         id: i64,
+        /// Counts every job, which takes longer the more there are
+        #[arg(long)]
+        exact: bool,
     },
     /// Removes jobs that have ended
     Purge(Purge),
@@ -131,15 +141,10 @@ pub(crate) enum Migrate {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct List {
-    #[command(flatten)]
-    pub(crate) which: Which,
-    /// Only ids above this one: the last id of the page before
-    #[arg(long, default_value_t = 0, value_name = "ID")]
-    pub(crate) after: i64,
-    /// The most jobs
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub(crate) limit: u32,
+pub(crate) struct Stats {
+    /// Counts every job, which takes longer the more there are
+    #[arg(long)]
+    pub(crate) exact: bool,
 }
 
 #[derive(Debug, Args)]
@@ -149,15 +154,6 @@ pub(crate) struct Top {
     pub(crate) interval: Duration,
     #[command(flatten)]
     pub(crate) by: By,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Show {
-    /// The job's id
-    pub(crate) id: i64,
-    /// Shows the payload, and the results of steps, which may hold secrets
-    #[arg(long)]
-    pub(crate) payload: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use diesel::r2d2::{ConnectionManager, CustomizeConnection, Pool};
-use leasehold::batch::{self, BatchRecord, BatchSummary};
+use leasehold::batch::{self, BatchGlance, BatchSummary};
 use leasehold::inspect::{
     self, ActionFilter, ActionRecord, Count, FailureRecord, Held, JobRecord, QueueRecord, Rate, RunningRecord,
     StepRecord, Waits, WorkerRecord,
@@ -93,7 +93,7 @@ pub(crate) trait Source: Send + Sync {
     /// The newest batches, or the newest of those that are older than one.
     fn batches(&self, before: Option<i64>, limit: u32) -> Data<Vec<BatchSummary>>;
 
-    fn batch(&self, id: i64) -> Data<Option<BatchRecord>>;
+    fn batch(&self, id: i64) -> Data<Option<BatchGlance>>;
 
     /// The workflow around a job.
     fn waits(&self, id: i64) -> Data<Waits>;
@@ -225,8 +225,8 @@ impl<C: Backend> Source for Database<C> {
         Ok(inspect::failures(&mut self.pool.get()?, &self.schema, FAILURES)?)
     }
 
-    fn batch(&self, id: i64) -> Data<Option<BatchRecord>> {
-        Ok(batch::record(&mut self.pool.get()?, &self.schema, id)?)
+    fn batch(&self, id: i64) -> Data<Option<BatchGlance>> {
+        Ok(batch::glance(&mut self.pool.get()?, &self.schema, id)?)
     }
 
     fn act(&self, act: &Act, who: &str) -> Result<Done, NotDone> {

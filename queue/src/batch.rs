@@ -46,6 +46,9 @@ pub use add::{add, add_all};
 mod cancel;
 pub use cancel::cancel;
 
+mod glance;
+pub use glance::{BatchGlance, glance};
+
 mod list;
 pub use list::{BatchSummary, list};
 

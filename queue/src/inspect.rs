@@ -1,8 +1,9 @@
 //! Looking at jobs, for people and tests. Nothing here writes or takes a lock; see [`manage`](crate::manage) for that.
 //!
 //! What a page or a terminal shows all the time reads a bounded number of rows, however many there are, and no payload:
-//! [`queues()`], [`workers()`], [`running()`], [`rates()`], [`failures()`], [`life()`], [`actions()`], [`waits()`], [`search()`]
-//! and [`batch::list`](crate::batch::list). [`counts`] and [`list`] read as many rows as it takes.
+//! [`queues()`], [`ended()`], [`workers()`], [`running()`], [`rates()`], [`failures()`], [`life()`], [`actions()`], [`waits()`],
+//! [`search()`], [`batch::list`](crate::batch::list) and [`batch::glance`](crate::batch::glance()). [`counts`] and [`list`] read as
+//! many rows as it takes.
 //!
 //! ```
 //! # include!("doctest_setup.rs");
@@ -30,6 +31,9 @@ pub use actions::{ActionFilter, ActionRecord, Target, actions};
 
 mod count;
 pub use count::Count;
+
+mod ended;
+pub use ended::{EndedRecord, ended};
 
 mod filter;
 pub use filter::Filter;

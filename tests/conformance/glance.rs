@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use leasehold::batch::{self, BatchSummary};
 use leasehold::inspect::{self, Held, QueueRecord};
 use leasehold::manage::{self, Cancel, Scope};
 use leasehold::{Batch, EnqueueOptions, Job};
@@ -150,6 +151,103 @@ conformance!(
                 "full: 10000+ ready, 0 scheduled, 0+ blocked, 0 running",
             ]
         );
+    }
+);
+
+conformance!(
+    fn what_ended_is_told_by_queue_as_far_as_it_is_counted(db: &mut Db) {
+        let mut conn = migrated(db);
+        let now = if Db::BACKEND == "postgres" { "now()" } else { "1" };
+        let mut first = 0;
+        for (queue, state, count) in [
+            ("old", "completed", 1),
+            ("many", "completed", 5_000),
+            ("many", "cancelled", 4_998),
+            ("few", "cancelled", 1),
+            ("few", "discarded", 2),
+        ] {
+            db.sql(&format!(
+                "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})
+                 INSERT INTO leasehold.finished_jobs (id, queue, kind, version, payload, state, priority, run_at, attempt,
+                     max_attempts, generation, lease_ms, idempotency_key, created_at, finished_at)
+                 SELECT {first} + i, '{queue}', 'k', 1, '{{}}', '{state}', 0, {now}, 1, 5, 1, 60000, 'key', {now}, {now} FROM n"
+            ));
+            first += 10_000;
+            db.set_time(
+                "leasehold.finished_jobs",
+                "finished_at",
+                i64::from(first),
+                &format!("id <= {first} AND id > {first} - 10000"),
+            );
+        }
+        let told: Vec<String> = inspect::ended(&mut conn, &default_schema())
+            .unwrap()
+            .iter()
+            .map(|queue| {
+                let (completed, discarded, cancelled) = (queue.completed, queue.discarded, queue.cancelled);
+                format!(
+                    "{}: {completed} completed, {discarded} discarded, {cancelled} cancelled",
+                    queue.queue
+                )
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [
+                "few: 0+ completed, 2 discarded, 1 cancelled",
+                "many: 5000+ completed, 0 discarded, 4998 cancelled",
+            ]
+        );
+    }
+);
+
+conformance!(
+    fn a_batch_is_told_at_a_glance(db: &mut Db) {
+        let mut conn = migrated(db);
+        let schema = default_schema();
+        let told = |conn: &mut Connection, id: i64| {
+            let glance = batch::glance(conn, &schema, id).unwrap()?;
+            let BatchSummary {
+                open,
+                completed,
+                discarded,
+                cancelled,
+                ..
+            } = &glance.batch;
+            let (ready, scheduled, blocked, running) = (glance.ready, glance.scheduled, glance.blocked, glance.running);
+            Some(format!(
+                "{ready} ready, {scheduled} scheduled, {blocked} blocked, {running} running of {open}; {completed} {discarded} {cancelled}"
+            ))
+        };
+        let later = EnqueueOptions::new().delay(Duration::from_secs(60));
+        let id = Batch::new("one")
+            .add_all(&[note("a"), note("b"), note("c"), note("d")], &EnqueueOptions::new())
+            .add_all(&[note("later")], &later)
+            .enqueue(&mut conn)
+            .unwrap()
+            .id;
+        Batch::new("another").add(&note("e")).enqueue(&mut conn).unwrap();
+        db.sql(&format!("UPDATE leasehold.jobs SET blocked_by = 'jobs' WHERE id = (SELECT max(id) FROM leasehold.jobs WHERE batch_id = {id} AND {not})",
+            not = if Db::BACKEND == "postgres" { "NOT scheduled" } else { "scheduled = 0" }));
+        let serves = [served("default", "note", 1)];
+        assert_eq!(conn.claim(&schema, &request(&serves, 1)).unwrap().len(), 1);
+        assert_eq!(
+            told(&mut conn, id).unwrap(),
+            "2 ready, 1 scheduled, 1 blocked, 1 running of 5; 0 0 0"
+        );
+        batch::cancel(&mut conn, &schema, id, Cancel::Hard, "me", "over").unwrap();
+        assert_eq!(
+            told(&mut conn, id).unwrap(),
+            "0 ready, 0 scheduled, 0 blocked, 0 running of 0; 0 0 5"
+        );
+        db.sql(&format!("UPDATE leasehold.batches SET finished_at = created_at, completed = 70000, discarded = 0, cancelled = 1 WHERE id = {id}"));
+        assert_eq!(
+            told(&mut conn, id).unwrap(),
+            "0 ready, 0 scheduled, 0 blocked, 0 running of 0; 70000 0 1"
+        );
+        assert!(batch::glance(&mut conn, &schema, id + 1).unwrap().is_some());
+        assert!(batch::glance(&mut conn, &schema, id + 2).unwrap().is_none());
+        assert!(batch::glance(&mut conn, &schema, i64::MAX).unwrap().is_none());
     }
 );
 

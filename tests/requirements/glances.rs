@@ -32,7 +32,7 @@ fn look<C: Bounded>(conn: &mut C, name: &str, empty: bool) {
     let schema = Schema::default();
     let said = |what: &str| format!("{name}: {what}");
     let many = |count: usize, least: usize| assert!(empty || count >= least, "{count}");
-    // 10,000 each that are ready, scheduled and blocked.
+    // 10,000 each that are ready, scheduled and blocked, of one queue.
     conn.assert_limited(&said("queues"), 31_000, 70_000, |conn| {
         let queues = inspect::queues(conn, &schema).unwrap();
         many(queues.len(), 1);
@@ -41,6 +41,10 @@ fn look<C: Bounded>(conn: &mut C, name: &str, empty: bool) {
                 .iter()
                 .all(|queue| queue.ready.rows == 10_000 && queue.ready.more && queue.oldest.is_some())
         );
+    });
+    // 5,000 each that completed and were discarded.
+    conn.assert_limited(&said("ended"), 11_000, 15_000, |conn| {
+        many(inspect::ended(conn, &schema).unwrap().len(), 1);
     });
     conn.assert_limited(&said("workers"), 20, 50, |conn| {
         assert!(inspect::workers(conn, &schema).unwrap().is_empty());
@@ -75,6 +79,8 @@ fn look<C: Bounded>(conn: &mut C, name: &str, empty: bool) {
         Filter::new(),
         Filter::new().state(State::Ready),
         Filter::new().state(State::Discarded),
+        Filter::new().batch(1),
+        Filter::new().batch(1).state(State::Ready),
     ] {
         conn.assert_limited(&said("search"), 45_000, 150_000, |conn| {
             let page = inspect::search(conn, &schema, &filter.clone().queue("nowhere"), None, 100).unwrap();
@@ -99,6 +105,11 @@ fn look<C: Bounded>(conn: &mut C, name: &str, empty: bool) {
     // 5,000 of one batch.
     conn.assert_limited(&said("batches"), 5_100, 12_000, |conn| {
         many(batch::list(conn, &schema, None, 20).unwrap().len(), 1);
+    });
+    // 10,000 for the number and as many by what they wait for.
+    conn.assert_limited(&said("batch"), 21_000, 45_000, |conn| {
+        let glance = batch::glance(conn, &schema, 1).unwrap();
+        many(glance.map_or(0, |glance| usize::from(glance.ready.more)), 1);
     });
 }
 

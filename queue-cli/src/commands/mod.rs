@@ -8,13 +8,16 @@ use crate::database::{self, File, Run, Session};
 use crate::failure::Failure;
 use crate::output::Output;
 
+mod actions;
 mod batch;
+mod batches;
 mod cancel;
 mod chosen;
 mod discard;
 mod doctor;
 mod edit;
 mod enqueue;
+mod figures;
 mod list;
 mod migrate;
 mod pause;
@@ -57,7 +60,7 @@ impl Run for OnDatabase {
     fn run<C: AsBackend>(&self, session: &mut Session<'_, C>) -> Result<(), Failure> {
         match self {
             Self::Migrate(what) => migrate::run(session, what),
-            Self::Stats => stats::run(session),
+            Self::Stats(what) => stats::run(session, what),
             Self::List(list) => list::run(session, list),
             Self::Show(show) => show::run(session, show),
             Self::Requeue(requeue) => requeue::run(session, requeue),
@@ -69,7 +72,9 @@ impl Run for OnDatabase {
             Self::Resume(resume) => pause::resume(session, resume),
             Self::Pauses => pause::list(session),
             Self::Schedules(what) => schedules::run(session, what),
-            Self::Batch { id } => batch::run(session, *id),
+            Self::Actions(actions) => actions::run(session, actions),
+            Self::Batches(batches) => batches::run(session, batches),
+            Self::Batch { id, exact } => batch::run(session, *id, *exact),
             Self::Purge(purge) => purge::run(session, purge),
             Self::Doctor => doctor::run(session),
             #[cfg(feature = "serve")]

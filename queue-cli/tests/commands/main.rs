@@ -7,6 +7,8 @@ use leasehold_tests::TestDb;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+#[cfg(feature = "postgres")]
+mod bounds;
 mod change;
 mod look;
 mod refuse;
@@ -31,6 +33,13 @@ impl<C: Backend> Handler<C, ()> for Mail {
             false => Err(JobError::retry(self.error)),
         }
     }
+}
+
+/// At most one for each name.
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "only", unique(by = "name"))]
+struct Only {
+    name: String,
 }
 
 fn mail(error: &str) -> Mail {

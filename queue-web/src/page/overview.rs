@@ -45,7 +45,7 @@ fn ended(look: &Look<'_>, rates: &[Rate]) -> Markup {
     }
 }
 
-fn add(mut all: Count, one: Count) -> Count {
+pub(crate) fn add(mut all: Count, one: Count) -> Count {
     all.rows += one.rows;
     all.more |= one.more;
     all

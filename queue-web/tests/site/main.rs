@@ -7,6 +7,8 @@ mod support;
 
 mod actions;
 mod attacks;
+#[cfg(feature = "postgres")]
+mod bounds;
 mod chance;
 mod colours;
 mod forgeries;

@@ -40,7 +40,7 @@ pub struct BatchSummary {
 }
 
 impl BatchSummary {
-    fn of(row: BatchListRow, at_most: i64) -> Self {
+    pub(super) fn of(row: BatchListRow, at_most: i64) -> Self {
         let batch = row.batch;
         // What has finished keeps its numbers, however large they are.
         let end = if batch.finished_at_ms.is_some() {
@@ -67,7 +67,8 @@ impl BatchSummary {
 ///
 /// It takes milliseconds however many jobs they have. Of each state of an unfinished batch 10,000 jobs are counted, fewer when
 /// more than ten batches are asked for, and never fewer than 100; where there are more, the count says so. A finished batch has
-/// its exact numbers. [`record`](super::record()) counts every job of one batch.
+/// its exact numbers. [`glance`](super::glance()) tells more of one batch, and [`record`](super::record()) counts
+/// every job of it.
 ///
 /// # Errors
 ///

@@ -110,6 +110,8 @@ impl ActionFilter {
 /// The actions that match and have an id below `before`, the newest first, `limit` at the most: for the next page give the last
 /// id.
 ///
+/// It reads as many as it returns; with both a job and a person, all actions to the job from there on, if need be.
+///
 /// Workers remove them after 90 days, or after [`Retention::actions`](crate::manage::Retention::actions).
 ///
 /// # Errors

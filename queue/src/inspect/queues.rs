@@ -14,7 +14,7 @@ const QUEUES: i64 = 1000;
 /// Jobs that are counted of one figure of one queue, at the most and at the least, and of that figure of all queues.
 const AT_MOST: i64 = 10_000;
 const AT_LEAST: i64 = 100;
-const OF_ALL: i64 = 100_000;
+const OF_ALL: i64 = 30_000;
 /// Pairs of kind and priority of one queue that are asked for their oldest job; over all queues ten times as many.
 const HEADS: i64 = 1000;
 
@@ -55,7 +55,7 @@ impl QueueRecord {
 /// The queues in which jobs wait or run, that a live worker serves or that are paused, in the order of their names.
 ///
 /// It takes milliseconds however many jobs there are, for it counts up to a bound: 10,000 jobs of each figure, fewer with more
-/// than ten queues, and never fewer than 100. Of blocked and of running jobs it looks at 10,000 in all, so when there are more of
+/// than three queues, and never fewer than 100. Of blocked and of running jobs it looks at 10,000 in all, so when there are more of
 /// them, each queue's count of them says that there may be more. It tells of 1,000 queues at the most. [`counts`](super::counts)
 /// counts every row.
 ///

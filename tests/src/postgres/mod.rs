@@ -17,6 +17,13 @@ mod database;
 #[cfg(feature = "postgres")]
 pub use database::{Database, database};
 
+#[cfg(feature = "postgres")]
+mod full;
+#[cfg(feature = "postgres")]
+mod reads;
+#[cfg(feature = "postgres")]
+pub use reads::Reads;
+
 /// `worker`: the tests connect as a login that is producer and worker, see `Migrations::roles_sql`; the server must trust it.
 #[cfg(feature = "postgres")]
 pub const ROLE_VARIABLE: &str = "LEASEHOLD_TEST_ROLE";

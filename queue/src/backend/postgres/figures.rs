@@ -2,7 +2,7 @@ use diesel::result::QueryResult;
 use diesel::sql_types::{Array, BigInt, Text};
 use diesel::{PgConnection, QueryableByName, RunQueryDsl};
 
-use crate::backend::{Buckets, FigureStatements, FinishedRow, QueueDepthRow, TallyRow, TookRow};
+use crate::backend::{Buckets, EndedRow, FigureStatements, FinishedRow, QueueDepthRow, TallyRow, TookRow};
 use crate::schema::Schema;
 use crate::sql::{Sql, bind};
 
@@ -51,7 +51,7 @@ const QUEUE_NAMES: &str = concat!(
 );
 
 // The oldest by the first of each kind, version and priority, from one to the next in the claim's index. The order of the index
-// is named, so that no plan reads the table.
+// is named, so that no plan reads the table; for a count not so far that the index alone no longer does.
 const QUEUE_DEPTHS: &str = concat!(
     "SELECT asked.queue, ready.jobs AS ready, later.jobs AS scheduled, (
         WITH RECURSIVE heads (kind, version, rank, run_at, place) AS (
@@ -75,7 +75,7 @@ const QUEUE_DEPTHS: &str = concat!(
     CROSS JOIN LATERAL (SELECT pg_catalog.count(*) AS jobs FROM (
         SELECT 1 FROM leasehold.jobs AS j WHERE j.queue = asked.queue AND ",
     due!(),
-    " ORDER BY j.kind, j.version, -j.priority::pg_catalog.int4, j.run_at, j.id LIMIT $2
+    " ORDER BY j.kind, j.version LIMIT $2
     ) AS one) AS ready
     CROSS JOIN LATERAL (SELECT pg_catalog.count(*) AS jobs FROM (
         SELECT 1 FROM leasehold.jobs AS j WHERE j.queue = asked.queue AND j.scheduled
@@ -98,6 +98,25 @@ const BLOCKED_BY_QUEUE: &str = "
         (SELECT j.queue FROM leasehold.jobs AS j WHERE j.blocked_by = 'jobs' ORDER BY j.kind, j.id LIMIT $1)
         LIMIT $1
     ) AS blocked GROUP BY queue
+";
+
+const ENDED_BY_QUEUE: &str = "
+    SELECT newest.queue, ended.state, pg_catalog.count(*) AS jobs
+    FROM (VALUES ('completed'), ('discarded'), ('cancelled')) AS ended (state)
+    CROSS JOIN LATERAL (
+        SELECT f.queue FROM leasehold.finished_jobs AS f WHERE f.state = ended.state
+        ORDER BY f.state DESC, f.finished_at DESC, f.id DESC LIMIT $1
+    ) AS newest GROUP BY newest.queue, ended.state
+";
+
+// A range of one, whose order is the index's: for an equality a planner may read the table until it has found so many.
+const OPEN_OF_BATCH: &str = "
+    SELECT CASE WHEN scheduled THEN 'scheduled' WHEN blocked_by IS NOT NULL THEN 'blocked' ELSE state END AS name,
+        pg_catalog.count(*) AS jobs
+    FROM (
+        SELECT j.state, j.scheduled, j.blocked_by FROM leasehold.jobs AS j
+        WHERE j.batch_id >= $1 AND j.batch_id <= $1 ORDER BY j.batch_id LIMIT $2
+    ) AS open GROUP BY 1
 ";
 
 /// When a bucket begins, by its number.
@@ -173,6 +192,15 @@ impl FigureStatements for PgConnection {
 
     fn blocked_by_queue(&mut self, schema: &Schema, at_most: i64) -> QueryResult<Vec<TallyRow>> {
         Sql(schema.render(BLOCKED_BY_QUEUE), (bind::<BigInt, _>(at_most),)).load(self)
+    }
+
+    fn ended_by_queue(&mut self, schema: &Schema, at_most: i64) -> QueryResult<Vec<EndedRow>> {
+        Sql(schema.render(ENDED_BY_QUEUE), (bind::<BigInt, _>(at_most),)).load(self)
+    }
+
+    fn open_of_batch(&mut self, schema: &Schema, batch: i64, at_most: i64) -> QueryResult<Vec<TallyRow>> {
+        let binds = (bind::<BigInt, _>(batch), bind::<BigInt, _>(at_most));
+        Sql(schema.render(OPEN_OF_BATCH), binds).load(self)
     }
 
     fn finished_counts(&mut self, schema: &Schema, buckets: Buckets, at_most: i64) -> QueryResult<Vec<FinishedRow>> {

@@ -51,6 +51,17 @@ pub struct FinishedRow {
     pub jobs: i64,
 }
 
+/// How many of the jobs that were looked at ended in one state in one queue.
+#[derive(Debug, Clone, PartialEq, Eq, QueryableByName)]
+pub struct EndedRow {
+    #[diesel(sql_type = Text)]
+    pub queue: String,
+    #[diesel(sql_type = Text)]
+    pub state: String,
+    #[diesel(sql_type = BigInt)]
+    pub jobs: i64,
+}
+
 /// How long one completed job took from its run time to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, QueryableByName)]
 pub struct TookRow {
@@ -79,6 +90,12 @@ pub trait FigureStatements {
 
     /// Blocked jobs by queue; `at_most` are looked at.
     fn blocked_by_queue(&mut self, schema: &Schema, at_most: i64) -> QueryResult<Vec<TallyRow>>;
+
+    /// Finished jobs by queue and state; of each state the `at_most` are looked at that ended last.
+    fn ended_by_queue(&mut self, schema: &Schema, at_most: i64) -> QueryResult<Vec<EndedRow>>;
+
+    /// Jobs of a batch that have not ended, by `ready`, `scheduled`, `blocked` and `running`; `at_most` are looked at.
+    fn open_of_batch(&mut self, schema: &Schema, batch: i64, at_most: i64) -> QueryResult<Vec<TallyRow>>;
 
     /// How many jobs ended, by bucket and state: no more than `at_most` are counted of each. What is missing is 0.
     fn finished_counts(&mut self, schema: &Schema, buckets: Buckets, at_most: i64) -> QueryResult<Vec<FinishedRow>>;

@@ -5,7 +5,7 @@ use diesel::sql_types::{BigInt, Text};
 use diesel::{QueryableByName, RunQueryDsl, SqliteConnection};
 
 use super::{json, now_ms};
-use crate::backend::{Buckets, FigureStatements, FinishedRow, QueueDepthRow, TallyRow, TookRow};
+use crate::backend::{Buckets, EndedRow, FigureStatements, FinishedRow, QueueDepthRow, TallyRow, TookRow};
 use crate::schema::Schema;
 use crate::sql::{Sql, bind};
 
@@ -109,6 +109,26 @@ const BLOCKED_BY_QUEUE: &str = "
     ) GROUP BY queue
 ";
 
+const ENDED_BY_QUEUE: &str = "
+    SELECT queue, state, count(*) AS jobs FROM (
+        SELECT * FROM (SELECT queue, state FROM leasehold_finished_jobs INDEXED BY leasehold_finished_jobs_state
+            WHERE state = 'completed' ORDER BY finished_at DESC, id DESC LIMIT $1 + 0)
+        UNION ALL
+        SELECT * FROM (SELECT queue, state FROM leasehold_finished_jobs INDEXED BY leasehold_finished_jobs_state
+            WHERE state = 'discarded' ORDER BY finished_at DESC, id DESC LIMIT $1 + 0)
+        UNION ALL
+        SELECT * FROM (SELECT queue, state FROM leasehold_finished_jobs INDEXED BY leasehold_finished_jobs_state
+            WHERE state = 'cancelled' ORDER BY finished_at DESC, id DESC LIMIT $1 + 0)
+    ) GROUP BY queue, state
+";
+
+const OPEN_OF_BATCH: &str = "
+    SELECT CASE WHEN scheduled THEN 'scheduled' WHEN blocked_by IS NOT NULL THEN 'blocked' ELSE state END AS name, count(*) AS jobs
+    FROM (
+        SELECT state, scheduled, blocked_by FROM leasehold_jobs INDEXED BY leasehold_jobs_batch WHERE batch_id = $1 LIMIT $2 + 0
+    ) GROUP BY 1
+";
+
 /// The numbers of the buckets.
 macro_rules! buckets {
     () => {
@@ -174,6 +194,15 @@ impl FigureStatements for SqliteConnection {
 
     fn blocked_by_queue(&mut self, schema: &Schema, at_most: i64) -> QueryResult<Vec<TallyRow>> {
         Sql(schema.render(BLOCKED_BY_QUEUE), (bind::<BigInt, _>(at_most),)).load(self)
+    }
+
+    fn ended_by_queue(&mut self, schema: &Schema, at_most: i64) -> QueryResult<Vec<EndedRow>> {
+        Sql(schema.render(ENDED_BY_QUEUE), (bind::<BigInt, _>(at_most),)).load(self)
+    }
+
+    fn open_of_batch(&mut self, schema: &Schema, batch: i64, at_most: i64) -> QueryResult<Vec<TallyRow>> {
+        let binds = (bind::<BigInt, _>(batch), bind::<BigInt, _>(at_most));
+        Sql(schema.render(OPEN_OF_BATCH), binds).load(self)
     }
 
     fn finished_counts(&mut self, schema: &Schema, buckets: Buckets, at_most: i64) -> QueryResult<Vec<FinishedRow>> {
