@@ -8,6 +8,9 @@ use jiff::SignedDuration;
 mod by;
 pub(crate) use by::By;
 
+mod look;
+pub(crate) use look::{Actions, Batches, List, Show};
+
 mod change;
 pub(crate) use change::{Cancel, Discard, Edit, Enqueue, Pause, Paused, Purge, Requeue, Resume};
 
@@ -75,9 +78,9 @@ pub(crate) enum OnDatabase {
     Migrate(Migrate),
     /// Jobs by queue and state, counted up to a bound: `5000+`
     Stats(Stats),
-    /// Jobs, one a line
+    /// Jobs, one a line, the newest first
     List(List),
-    /// One job: attempts, errors, steps, progress
+    /// One job: attempts, errors, steps, progress, and who did what to it
     Show(Show),
     /// Enqueues a job of a kind that a live worker serves
     Enqueue(Enqueue),
@@ -99,6 +102,10 @@ pub(crate) enum OnDatabase {
     /// Cron schedules
     #[command(subcommand)]
     Schedules(Schedules),
+    /// Who did what by hand, the newest first
+    Actions(Actions),
+    /// Batches, the newest first
+    Batches(Batches),
     /// One batch, with the counts of its jobs
     Batch {
         /// Its id
@@ -111,7 +118,7 @@ pub(crate) enum OnDatabase {
     Purge(Purge),
     /// Says what is wrong with the database, and what to do
     Doctor,
-    /// A live view: queues, rates, running jobs with their leases, failures; keys to pause, cancel and retry
+    /// A live view: queues, rates, running jobs with their leases, failures; keys to pause, cancel and requeue
     Top(Top),
     /// Shows all of it on a web page: to this machine only, unless there is a token
     #[cfg(feature = "serve")]
@@ -134,18 +141,6 @@ pub(crate) enum Migrate {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct List {
-    #[command(flatten)]
-    pub(crate) which: Which,
-    /// Only ids above this one: the last id of the page before
-    #[arg(long, default_value_t = 0, value_name = "ID")]
-    pub(crate) after: i64,
-    /// The most jobs
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub(crate) limit: u32,
-}
-
-#[derive(Debug, Args)]
 pub(crate) struct Stats {
     /// Counts every job, which takes longer the more there are
     #[arg(long)]
@@ -159,15 +154,6 @@ pub(crate) struct Top {
     pub(crate) interval: Duration,
     #[command(flatten)]
     pub(crate) by: By,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Show {
-    /// The job's id
-    pub(crate) id: i64,
-    /// Shows the payload, and the results of steps, which may hold secrets
-    #[arg(long)]
-    pub(crate) payload: bool,
 }
 
 #[derive(Debug, Subcommand)]

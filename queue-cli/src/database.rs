@@ -11,7 +11,6 @@ use crate::output::Output;
 pub(crate) struct Session<'c, C> {
     pub(crate) conn: &'c mut C,
     /// Where `conn` is connected to, for commands that open further connections.
-    #[cfg_attr(not(feature = "serve"), expect(dead_code, reason = "no command opens further ones"))]
     pub(crate) url: &'c str,
     pub(crate) schema: Schema,
     pub(crate) output: Output,

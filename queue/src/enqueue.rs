@@ -35,6 +35,7 @@ pub(crate) use payload::{MAX_PAYLOAD_BYTES, MAX_PAYLOAD_DEPTH, Unstorable, check
 
 mod untyped;
 pub use untyped::UntypedJob;
+pub(crate) use untyped::untyped_payload;
 
 /// The answer to an enqueue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

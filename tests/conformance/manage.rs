@@ -414,3 +414,31 @@ conformance!(
         );
     }
 );
+
+conformance!(
+    fn a_payload_without_its_type_is_of_the_same_kind_and_keeps_version_and_keys(db: &mut Db) {
+        let mut conn = migrated(db);
+        let schema = default_schema();
+        let id = bill("a", 1).enqueue(&mut conn).unwrap().id();
+        let kind = inspect::job(&mut conn, &schema, id).unwrap().unwrap().kind;
+        let other = serde_json::json!({ "account": "b", "amount": 2 });
+        let mended = Edit::new().untyped_payload(&kind, &other).unwrap();
+        assert_eq!(manage::edit(&mut conn, &schema, id, 0, &mended, "ops").unwrap(), 1);
+        let job = inspect::job(&mut conn, &schema, id).unwrap().unwrap();
+        assert_eq!(
+            (job.payload, job.version),
+            (r#"{"account":"b","amount":2}"#.to_owned(), 1)
+        );
+        // It has the key of `a` still.
+        assert!(!bill("a", 3).enqueue(&mut conn).unwrap().is_new());
+        assert!(bill("b", 3).enqueue(&mut conn).unwrap().is_new());
+
+        let strange = Edit::new().untyped_payload("note", &other).unwrap();
+        let refused = manage::edit(&mut conn, &schema, id, 1, &strange, "ops").unwrap_err();
+        assert!(matches!(refused, EditError::Identity { .. }), "{refused}");
+        assert!(matches!(
+            Edit::new().untyped_payload("note", &"a\0b"),
+            Err(leasehold::EnqueueError::PayloadNul { .. })
+        ));
+    }
+);

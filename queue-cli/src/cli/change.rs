@@ -89,6 +89,9 @@ pub(crate) struct Edit {
     /// To run so long from now; `0s` is as soon as it can
     #[arg(long, group = "change", value_name = "TIME", value_parser = duration)]
     pub(crate) delay: Option<Duration>,
+    /// Its new payload, as JSON; `-` reads it from the standard input. Version and unique key stay as they are
+    #[arg(long, group = "change", value_name = "JSON", allow_hyphen_values = true)]
+    pub(crate) payload: Option<String>,
     /// Only if it has this generation still; without it, the one that it has now
     #[arg(long)]
     pub(crate) generation: Option<i64>,

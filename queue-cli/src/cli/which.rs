@@ -44,6 +44,14 @@ impl Which {
         self.state.map(Into::into)
     }
 
+    pub(crate) fn queue(&self) -> Option<&str> {
+        self.queue.as_deref()
+    }
+
+    pub(crate) fn kind(&self) -> Option<&str> {
+        self.kind.as_deref()
+    }
+
     pub(crate) fn filter(&self) -> Filter {
         let mut filter = Filter::new();
         if let Some(state) = self.state() {

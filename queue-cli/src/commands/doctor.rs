@@ -1,7 +1,7 @@
 //! `doctor`: what is wrong with the database.
 
 use leasehold::AsBackend;
-use leasehold::check::{self, Severity};
+use leasehold::check::{CheckError, Severity, Thresholds, check_at};
 use serde::Serialize;
 
 use crate::database::Session;
@@ -10,17 +10,19 @@ use crate::output;
 
 #[derive(Serialize)]
 struct Shown {
+    name: &'static str,
     severity: String,
     finding: String,
     remedy: &'static str,
 }
 
 pub(super) fn run<C: AsBackend>(session: &mut Session<'_, C>) -> Result<(), Failure> {
-    let mut findings = check::check(session.conn, &session.schema)?;
-    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity()));
+    // On connections of its own: only two of them together tell of a pooler.
+    let findings = check_at::<C::Connection>(session.url, &session.schema, &Thresholds::default())?;
     let shown: Vec<Shown> = findings
         .iter()
         .map(|finding| Shown {
+            name: finding.name(),
             severity: finding.severity().to_string(),
             finding: finding.to_string(),
             remedy: finding.remedy(),
@@ -43,4 +45,14 @@ fn paragraph(shown: &Shown) -> String {
         output::line(&shown.finding),
         shown.remedy
     )
+}
+
+impl From<CheckError> for Failure {
+    fn from(error: CheckError) -> Self {
+        match error {
+            CheckError::Connect(text) => Self::Connect(diesel::ConnectionError::BadConnection(text)),
+            CheckError::Database(error) => Self::Database(error),
+            other => Self::Refused(other.to_string()),
+        }
+    }
 }

@@ -5,6 +5,7 @@ use leasehold::inspect::{self, State};
 use leasehold::manage;
 use serde::Serialize;
 
+use super::enqueue::payload;
 use crate::cli::Edit;
 use crate::database::Session;
 use crate::failure::Failure;
@@ -29,6 +30,9 @@ pub(super) fn run<C: AsBackend>(session: &mut Session<'_, C>, edit: &Edit) -> Re
     }
     if let Some(delay) = edit.delay {
         change = change.delay(delay);
+    }
+    if let Some(text) = &edit.payload {
+        change = change.untyped_payload(&job.kind, &payload(text)?)?;
     }
     let generation = edit.generation.unwrap_or(job.generation);
     let generation = match edit.dry_run {

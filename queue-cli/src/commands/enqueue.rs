@@ -64,7 +64,7 @@ pub(super) fn run<C: AsBackend>(session: &mut Session<'_, C>, enqueue: &Enqueue)
 }
 
 /// Letter for letter: numbers and the order of keys stay as they were written.
-fn payload(text: &str) -> Result<Box<RawValue>, Failure> {
+pub(super) fn payload(text: &str) -> Result<Box<RawValue>, Failure> {
     let mut read = String::new();
     let text = match text {
         "-" => {

@@ -8,7 +8,9 @@ use crate::database::{self, File, Run, Session};
 use crate::failure::Failure;
 use crate::output::Output;
 
+mod actions;
 mod batch;
+mod batches;
 mod cancel;
 mod chosen;
 mod discard;
@@ -70,6 +72,8 @@ impl Run for OnDatabase {
             Self::Resume(resume) => pause::resume(session, resume),
             Self::Pauses => pause::list(session),
             Self::Schedules(what) => schedules::run(session, what),
+            Self::Actions(actions) => actions::run(session, actions),
+            Self::Batches(batches) => batches::run(session, batches),
             Self::Batch { id, exact } => batch::run(session, *id, *exact),
             Self::Purge(purge) => purge::run(session, purge),
             Self::Doctor => doctor::run(session),

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use leasehold::AsBackend;
-use leasehold::inspect::{self, ErrorRecord, ProgressRecord, StepRecord};
+use leasehold::inspect::{self, ActionFilter, ErrorRecord, JobRecord, ProgressRecord, StepRecord};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::list::Job;
+use super::actions::{self, Action};
 use crate::cli::Show;
 use crate::database::Session;
 use crate::failure::Failure;
@@ -22,6 +22,50 @@ struct Shown {
     progress: Option<Progress>,
     errors: Vec<Error>,
     steps: Vec<Step>,
+    /// The newest 100, the oldest of them first.
+    actions: Vec<Action>,
+}
+
+/// A job without its payload. These names are what programs read: add to them, change none.
+#[derive(Serialize)]
+struct Job {
+    id: i64,
+    queue: String,
+    kind: String,
+    version: u32,
+    state: &'static str,
+    priority: i16,
+    run_at: String,
+    attempt: u32,
+    max_attempts: u32,
+    generation: i64,
+    idempotency_key: String,
+    cancel_requested: bool,
+    created_at: String,
+    finished_at: Option<String>,
+    reason: Option<String>,
+}
+
+impl From<&JobRecord> for Job {
+    fn from(job: &JobRecord) -> Self {
+        Self {
+            id: job.id,
+            queue: job.queue.clone(),
+            kind: job.kind.clone(),
+            version: job.version,
+            state: job.state.as_str(),
+            priority: job.priority,
+            run_at: output::time(job.run_at),
+            attempt: job.attempt,
+            max_attempts: job.max_attempts,
+            generation: job.generation,
+            idempotency_key: job.idempotency_key.clone(),
+            cancel_requested: job.cancel_requested,
+            created_at: output::time(job.created_at),
+            finished_at: job.finished_at.map(output::time),
+            reason: job.reason.clone(),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -93,9 +137,13 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
 }
 
+/// Actions that are shown.
+const ACTIONS: u32 = 100;
+
 pub(super) fn run<C: AsBackend>(session: &mut Session<'_, C>, show: &Show) -> Result<(), Failure> {
     let (conn, schema) = (&mut *session.conn, &session.schema);
     let record = inspect::job(conn, schema, show.id)?.ok_or_else(|| Failure::no_job(show.id))?;
+    let acted = inspect::actions(conn, schema, &ActionFilter::new().job(show.id), None, ACTIONS)?;
     let shown = Shown {
         job: Job::from(&record),
         payload: show.payload.then(|| json(&record.payload)),
@@ -108,6 +156,7 @@ pub(super) fn run<C: AsBackend>(session: &mut Session<'_, C>, show: &Show) -> Re
             .into_iter()
             .map(|step| Step::of(step, show.payload))
             .collect(),
+        actions: acted.into_iter().rev().map(Into::into).collect(),
     };
     session.output.say(&shown, text)
 }
@@ -131,6 +180,9 @@ fn text(shown: &Shown) -> String {
             "\n{}\n",
             output::table(["STEP", "GENERATION", "AT", "RESULT"], rows)
         );
+    }
+    if !shown.actions.is_empty() {
+        let _ = write!(text, "\n{}\n", actions::table(&shown.actions));
     }
     for error in &shown.errors {
         let _ = write!(

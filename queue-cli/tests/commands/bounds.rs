@@ -11,13 +11,20 @@ use super::screen::Screen;
 const LOOKS: &[(&[&str], i64)] = &[
     // 10,000 each that are ready, scheduled and blocked; 5,000 of each state in which jobs end.
     (&["stats"], 50_000),
-    (&["list"], 2_000),
-    (&["list", "--state", "ready"], 2_000),
+    // 10,000 places, of which the first hundred are looked at.
+    (&["list"], 25_000),
+    (&["list", "--state", "ready"], 25_000),
+    // 10,000 of each table are looked up, and as many in both.
+    (&["list", "--queue", "nowhere"], 45_000),
+    (&["actions"], 200),
+    (&["actions", "--by", "nobody"], 200),
+    (&["actions", "--job", "600001"], 200),
     (&["show", "600001"], 500),
     (&["show", "199993"], 500),
     (&["schedules", "list"], 100),
     (&["pauses"], 100),
     // 10,000 of each state.
+    (&["batches"], 55_000),
     (&["batch", "1"], 55_000),
     (&["batch", "2"], 100),
     (&["doctor"], 2_000),

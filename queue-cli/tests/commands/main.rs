@@ -35,6 +35,13 @@ impl<C: Backend> Handler<C, ()> for Mail {
     }
 }
 
+/// At most one for each name.
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "only", unique(by = "name"))]
+struct Only {
+    name: String,
+}
+
 fn mail(error: &str) -> Mail {
     Mail {
         to: "a secret address".to_owned(),

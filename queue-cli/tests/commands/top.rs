@@ -101,7 +101,7 @@ conformance! {
         screen.shows(&format!("job {id} is cancelled"));
         let ended = job(&mut conn, id);
         assert_eq!((ended.state, ended.generation), (State::Cancelled, fence.generation + 1));
-        assert_eq!(ended.reason.as_deref(), Some("cancelled in top (ann)"));
+        assert_eq!(ended.reason.as_deref(), Some("cancelled in top"));
         screen.comes("an empty pane", |text| !text.contains("10h"));
         screen.press("C");
         screen.press("q");
@@ -110,7 +110,7 @@ conformance! {
 }
 
 conformance! {
-    fn a_discarded_job_is_retried(db: &mut Db) {
+    fn a_discarded_job_is_requeued(db: &mut Db) {
         let mut conn = prepare(db);
         mail("no stamp").enqueue(&mut conn).unwrap();
         work(db);

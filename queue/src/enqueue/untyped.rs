@@ -55,11 +55,7 @@ impl UntypedJob {
     ///
     /// [`EnqueueError`] for a payload that does not serialize or cannot be stored, and for a kind that cannot be one.
     pub fn new(kind: impl Into<String>, payload: &impl Serialize) -> Result<Self, EnqueueError> {
-        let kind = kind.into();
-        let named = || Cow::Owned(kind.clone());
-        let payload =
-            serde_json::to_string(payload).map_err(|source| EnqueueError::Serialize { kind: named(), source })?;
-        check_payload(named(), &payload)?;
+        let (kind, payload) = untyped_payload(kind.into(), payload)?;
         check_names(&kind, QUEUE, None)?;
         Ok(Self {
             kind,
@@ -110,6 +106,14 @@ impl UntypedJob {
             awaited: false,
         })
     }
+}
+
+/// The payload's JSON, which can be stored; with the kind, which is named where it cannot.
+pub(crate) fn untyped_payload(kind: String, payload: &impl Serialize) -> Result<(String, String), EnqueueError> {
+    let named = || Cow::Owned(kind.clone());
+    let payload = serde_json::to_string(payload).map_err(|source| EnqueueError::Serialize { kind: named(), source })?;
+    check_payload(named(), &payload)?;
+    Ok((kind, payload))
 }
 
 impl fmt::Debug for UntypedJob {

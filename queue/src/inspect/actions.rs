@@ -43,8 +43,8 @@ pub struct ActionRecord {
     pub at: SystemTime,
     /// Who, as the caller of [`manage`](crate::manage) said.
     pub by: String,
-    /// What: `cancel`, `request cancel` (a running handler was asked to stop), `discard`, `requeue`, `edit`, `forget steps`, `pause`,
-    /// `resume` or `remove`.
+    /// What: `cancel`, `request cancel` (a running handler was asked to stop), `discard`, `requeue`, `edit`, `forget steps`,
+    /// `pause`, `resume` or `remove`.
     pub action: String,
     /// To what.
     pub target: Target,
@@ -109,6 +109,8 @@ impl ActionFilter {
 
 /// The actions that match and have an id below `before`, the newest first, `limit` at the most: for the next page give the last
 /// id.
+///
+/// It reads as many as it returns; with both a job and a person, all actions to the job from there on, if need be.
 ///
 /// Workers remove them after 90 days, or after [`Retention::actions`](crate::manage::Retention::actions).
 ///

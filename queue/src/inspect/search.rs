@@ -30,7 +30,7 @@ pub struct Place(PlaceRow);
 
 /// A text that is no [`Place`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no place in a list of jobs")]
+#[error("`{0}` is no place in a list of jobs: give what the page before said, or nothing for the first one")]
 pub struct PlaceError(String);
 
 impl fmt::Display for Place {

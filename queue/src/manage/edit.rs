@@ -3,9 +3,12 @@
 use std::time::{Duration, SystemTime};
 
 use diesel::result::Error;
+use serde::Serialize;
 
 use super::deed::Deed;
-use crate::backend::{AsBackend, Change, CommitStatements, InspectStatements, ManageStatements, NewPayload};
+use crate::backend::{
+    AsBackend, Change, CommitStatements, InspectStatements, ManageStatements, NewPayload, TypedPayload,
+};
 use crate::enqueue::{self, EnqueueError, EnqueueOptions};
 use crate::inspect::State;
 use crate::job::Job;
@@ -106,11 +109,48 @@ impl Edit {
         let row = enqueue::new_job(job, &EnqueueOptions::new())?;
         self.key_per_queue = job.unique_key().filter(|_| row.unique.is_per_queue());
         self.payload = Some(NewPayload {
-            kind: J::KIND,
-            version: row.version,
+            kind: J::KIND.into(),
             payload: row.payload,
-            unique_key: row.unique_key,
-            limit_key: row.limit_key,
+            typed: Some(TypedPayload {
+                version: row.version,
+                unique_key: row.unique_key,
+                limit_key: row.limit_key,
+            }),
+        });
+        Ok(self)
+    }
+
+    /// Another payload of a kind that this program has no type for: for tools.
+    ///
+    /// What the type would derive from the payload is not known here: the job keeps its version, its unique key and the limits that
+    /// count it, and a payload that the handler cannot decode fails when it runs.
+    ///
+    /// # Errors
+    ///
+    /// [`EnqueueError`] for a payload that does not serialize or cannot be stored.
+    ///
+    /// ```
+    /// # include!("../doctest_setup.rs");
+    /// use leasehold::manage::{self, Edit};
+    /// use leasehold::{Schema, inspect};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (_url, mut conn) = doctest_database();
+    /// let id = Greet { name: "yuo".to_owned() }.enqueue(&mut conn)?.id();
+    /// let mended = Edit::new().untyped_payload("greet", &serde_json::json!({ "name": "you" }))?;
+    /// manage::edit(&mut conn, &Schema::default(), id, 0, &mended, "Ada")?;
+    /// let job = inspect::job(&mut conn, &Schema::default(), id)?.expect("it is there");
+    /// assert_eq!(job.payload, r#"{"name":"you"}"#);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn untyped_payload(mut self, kind: impl Into<String>, payload: &impl Serialize) -> Result<Self, EnqueueError> {
+        let (kind, payload) = enqueue::untyped_payload(kind.into(), payload)?;
+        self.key_per_queue = None;
+        self.payload = Some(NewPayload {
+            kind: kind.into(),
+            payload,
+            typed: None,
         });
         Ok(self)
     }
@@ -139,7 +179,10 @@ pub fn edit(
     if let (Some(new), Some(key)) = (&mut change.payload, &edit.key_per_queue) {
         // No edit changes the queue of a job.
         let job = conn.job(schema, id)?.ok_or(EditError::Missing { id })?;
-        new.unique_key = Some(enqueue::stored_unique_key(new.kind, Some(&job.queue), key));
+        let stored = enqueue::stored_unique_key(&new.kind, Some(&job.queue), key);
+        if let Some(typed) = &mut new.typed {
+            typed.unique_key = Some(stored);
+        }
     }
     let deed = Deed::new(by, None);
     let edited = conn.patiently(|conn| {

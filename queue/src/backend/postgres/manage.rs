@@ -151,16 +151,16 @@ const EDIT: &str = concat!(
             generation = j.generation + 1, priority = coalesce($3, j.priority), run_at = coalesce(given.due, j.run_at),
             scheduled = CASE WHEN j.blocked_by = 'jobs' THEN false ELSE coalesce(given.due > given.at, j.scheduled) END,
             payload = coalesce($6::pg_catalog.json, j.payload), version = coalesce($7, j.version),
-            limit_key = CASE WHEN $6 IS NULL THEN j.limit_key ELSE $8 END,
+            limit_key = CASE WHEN $7 IS NULL THEN j.limit_key ELSE $8 END,
             blocked_by = CASE
                 WHEN j.blocked_by = 'jobs' THEN 'jobs'
                 WHEN coalesce(given.due > given.at, j.scheduled) THEN NULL
-                WHEN CASE WHEN $6 IS NULL THEN j.limit_key ELSE $8 END IS NULL THEN NULL
-                WHEN given.due IS NOT NULL OR $6 IS NOT NULL AND $8 IS DISTINCT FROM j.limit_key THEN 'limit'
+                WHEN CASE WHEN $7 IS NULL THEN j.limit_key ELSE $8 END IS NULL THEN NULL
+                WHEN given.due IS NOT NULL OR $7 IS NOT NULL AND $8 IS DISTINCT FROM j.limit_key THEN 'limit'
                 ELSE j.blocked_by END
         FROM given
         WHERE j.id = $1 AND j.generation = $2 AND j.state = 'ready' AND j.generation < 9223372036854775805
-          AND ($6 IS NULL OR (j.kind = $9 AND j.unique_key IS NOT DISTINCT FROM $10))
+          AND ($6 IS NULL OR (j.kind = $9 AND ($7 IS NULL OR j.unique_key IS NOT DISTINCT FROM $10)))
         RETURNING j.id
     )
     SELECT id, ",
@@ -285,6 +285,7 @@ impl ManageStatements for PgConnection {
 
     fn edit(&mut self, schema: &Schema, id: i64, generation: i64, change: &Change) -> QueryResult<usize> {
         let payload = change.payload.as_ref();
+        let typed = payload.and_then(|new| new.typed.as_ref());
         let (at_ms, after_ms) = match change.run_at {
             Some(RunAt::At(ms)) => (Some(ms), None),
             Some(RunAt::After(ms)) => (None, Some(ms)),
@@ -297,10 +298,10 @@ impl ManageStatements for PgConnection {
             bind::<Nullable<BigInt>, _>(at_ms),
             bind::<Nullable<BigInt>, _>(after_ms),
             bind::<Nullable<Text>, _>(payload.map(|new| new.payload.as_str())),
-            bind::<Nullable<Integer>, _>(payload.map(|new| new.version)),
-            bind::<Nullable<Text>, _>(payload.and_then(|new| new.limit_key.as_deref())),
-            bind::<Nullable<Text>, _>(payload.map(|new| new.kind)),
-            bind::<Nullable<Text>, _>(payload.and_then(|new| new.unique_key.as_deref())),
+            bind::<Nullable<Integer>, _>(typed.map(|new| new.version)),
+            bind::<Nullable<Text>, _>(typed.and_then(|new| new.limit_key.as_deref())),
+            bind::<Nullable<Text>, _>(payload.map(|new| new.kind.as_ref())),
+            bind::<Nullable<Text>, _>(typed.and_then(|new| new.unique_key.as_deref())),
         );
         Sql(schema.render(EDIT), binds).execute(self)
     }

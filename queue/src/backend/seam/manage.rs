@@ -1,5 +1,7 @@
 //! What people do to jobs by hand.
 
+use std::borrow::Cow;
+
 use diesel::QueryableByName;
 use diesel::result::QueryResult;
 use diesel::sql_types::{BigInt, Bool, Nullable};
@@ -33,9 +35,16 @@ pub struct Change {
 /// A payload, and what follows from it.
 #[derive(Debug, Clone)]
 pub struct NewPayload {
-    pub kind: &'static str,
-    pub version: i32,
+    pub kind: Cow<'static, str>,
     pub payload: String,
+    /// `None` where the type is not known: version and keys stay as they are.
+    pub typed: Option<TypedPayload>,
+}
+
+/// What the type of a payload says of it.
+#[derive(Debug, Clone)]
+pub struct TypedPayload {
+    pub version: i32,
     pub unique_key: Option<String>,
     pub limit_key: Option<String>,
 }

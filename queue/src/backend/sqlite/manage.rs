@@ -116,15 +116,15 @@ const EDIT: &str = "
         generation = generation + 1, priority = coalesce($3, priority), run_at = coalesce($4, run_at),
         scheduled = CASE WHEN blocked_by = 'jobs' THEN 0 ELSE coalesce($4 > $5, scheduled) END,
         payload = coalesce($6, payload), version = coalesce($7, version),
-        limit_key = CASE WHEN $6 IS NULL THEN limit_key ELSE $8 END,
+        limit_key = CASE WHEN $7 IS NULL THEN limit_key ELSE $8 END,
         blocked_by = CASE
             WHEN blocked_by = 'jobs' THEN 'jobs'
             WHEN coalesce($4 > $5, scheduled) THEN NULL
-            WHEN CASE WHEN $6 IS NULL THEN limit_key ELSE $8 END IS NULL THEN NULL
-            WHEN $4 IS NOT NULL OR $6 IS NOT NULL AND $8 IS NOT limit_key THEN 'limit'
+            WHEN CASE WHEN $7 IS NULL THEN limit_key ELSE $8 END IS NULL THEN NULL
+            WHEN $4 IS NOT NULL OR $7 IS NOT NULL AND $8 IS NOT limit_key THEN 'limit'
             ELSE blocked_by END
     WHERE id = $1 AND generation = $2 AND state = 'ready' AND generation < 9223372036854775805
-        AND ($6 IS NULL OR (kind = $9 AND unique_key IS $10))
+        AND ($6 IS NULL OR (kind = $9 AND ($7 IS NULL OR unique_key IS $10)))
 ";
 
 /// What an unfinished batch counts, and what a job still waits for or reads, stays. Such rows may be many and old, so the
@@ -255,6 +255,7 @@ impl ManageStatements for SqliteConnection {
 
     fn edit(&mut self, schema: &Schema, id: i64, generation: i64, change: &Change) -> QueryResult<usize> {
         let payload = change.payload.as_ref();
+        let typed = payload.and_then(|new| new.typed.as_ref());
         write(self, |conn, now| {
             let run_at = change.run_at.map(|run_at| match run_at {
                 RunAt::At(ms) => ms,
@@ -267,10 +268,10 @@ impl ManageStatements for SqliteConnection {
                 bind::<Nullable<BigInt>, _>(run_at),
                 bind::<BigInt, _>(now),
                 bind::<Nullable<Text>, _>(payload.map(|new| new.payload.as_str())),
-                bind::<Nullable<Integer>, _>(payload.map(|new| new.version)),
-                bind::<Nullable<Text>, _>(payload.and_then(|new| new.limit_key.as_deref())),
-                bind::<Nullable<Text>, _>(payload.map(|new| new.kind)),
-                bind::<Nullable<Text>, _>(payload.and_then(|new| new.unique_key.as_deref())),
+                bind::<Nullable<Integer>, _>(typed.map(|new| new.version)),
+                bind::<Nullable<Text>, _>(typed.and_then(|new| new.limit_key.as_deref())),
+                bind::<Nullable<Text>, _>(payload.map(|new| new.kind.as_ref())),
+                bind::<Nullable<Text>, _>(typed.and_then(|new| new.unique_key.as_deref())),
             );
             Sql(schema.render(EDIT), binds).execute(conn)
         })
