@@ -16,6 +16,14 @@ const LOOKS: &[(&[&str], i64)] = &[
     (&["list", "--state", "ready"], 25_000),
     // 10,000 of each table are looked up, and as many in both.
     (&["list", "--queue", "nowhere"], 45_000),
+    (&["list", "--kind", "nowhere", "--state", "discarded"], 45_000),
+    (&["list", "--error", "nowhere"], 45_000),
+    (&["list", "--older-than", "30d"], 45_000),
+    (&["list", "--state", "running"], 500),
+    (&["list", "--state", "completed"], 25_000),
+    // 10,000 that are open and of each state in which jobs end.
+    (&["list", "--batch", "1"], 50_000),
+    (&["list", "--batch", "2"], 100),
     (&["actions"], 200),
     (&["actions", "--by", "nobody"], 200),
     (&["actions", "--job", "600001"], 200),

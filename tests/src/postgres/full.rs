@@ -18,7 +18,7 @@ impl Database {
     /// | 500,001 to 560,000 | blocked by a limit |
     /// | 600,001 to 600,020 | running, with steps and progress |
     ///
-    /// Batch 1 has finished and open ones, 80,000 in all, and has not finished; batch 2 has finished.
+    /// Batch 1 has finished and open ones, 80,000 in all, and has not finished; batch 2 has finished, and 3 to 60 have no jobs.
     ///
     /// Job 600,001 is what 60,000 jobs wait or waited for, and was edited as often.
     #[track_caller]
@@ -76,6 +76,7 @@ const RUNNING: &str = "
 const OTHERS: &str = "
     INSERT INTO leasehold.batches (id, name, finished_at, completed, discarded, cancelled)
     VALUES (1, 'large', NULL, NULL, NULL, NULL), (2, 'over', now(), 70000, 1, 2);
+    INSERT INTO leasehold.batches (id, name) SELECT n, 'empty' FROM generate_series(3, 60) AS n;
     INSERT INTO leasehold.schedules (name, cron, zone, missed, kind, payload, queue, max_attempts, lease_ms, next_at, defined_by)
     SELECT 'schedule ' || n, '0 3 * * *', 'UTC', 'skip', 'note', '{\"n\":1}', 'default', 5, 60000, now() + INTERVAL '1 hour', 'call'
     FROM generate_series(1, 20) AS n;

@@ -75,11 +75,11 @@ const QUEUE_DEPTHS: &str = concat!(
     CROSS JOIN LATERAL (SELECT pg_catalog.count(*) AS jobs FROM (
         SELECT 1 FROM leasehold.jobs AS j WHERE j.queue = asked.queue AND ",
     due!(),
-    " ORDER BY j.kind, j.version LIMIT $2
+    " ORDER BY j.kind, j.version LIMIT (SELECT $2)
     ) AS one) AS ready
     CROSS JOIN LATERAL (SELECT pg_catalog.count(*) AS jobs FROM (
         SELECT 1 FROM leasehold.jobs AS j WHERE j.queue = asked.queue AND j.scheduled
-        ORDER BY j.kind, j.version, j.run_at LIMIT $2
+        ORDER BY j.kind, j.version, j.run_at LIMIT (SELECT $2)
     ) AS one) AS later"
 );
 
@@ -109,13 +109,13 @@ const ENDED_BY_QUEUE: &str = "
     ) AS newest GROUP BY newest.queue, ended.state
 ";
 
-// A range of one, whose order is the index's: for an equality a planner may read the table until it has found so many.
+// As in the list of batches: order and range of the index, and a bound that no plan counts on.
 const OPEN_OF_BATCH: &str = "
     SELECT CASE WHEN scheduled THEN 'scheduled' WHEN blocked_by IS NOT NULL THEN 'blocked' ELSE state END AS name,
         pg_catalog.count(*) AS jobs
     FROM (
         SELECT j.state, j.scheduled, j.blocked_by FROM leasehold.jobs AS j
-        WHERE j.batch_id >= $1 AND j.batch_id <= $1 ORDER BY j.batch_id LIMIT $2
+        WHERE j.batch_id >= $1 AND j.batch_id <= $1 ORDER BY j.batch_id, j.id LIMIT (SELECT $2)
     ) AS open GROUP BY 1
 ";
 
