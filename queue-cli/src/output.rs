@@ -23,7 +23,7 @@ pub(crate) struct Output {
 /// What a command that changes something did, or would do.
 #[derive(Debug, Serialize)]
 pub(crate) struct Done {
-    /// `cancelled`, `retried`, …
+    /// `cancelled`, `requeued`, …
     pub(crate) did: &'static str,
     /// How many jobs, schedules or pauses.
     pub(crate) count: u64,

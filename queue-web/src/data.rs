@@ -22,11 +22,6 @@ const CONNECTIONS: u32 = 4;
 /// Whoever asks for a page would rather be told.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The database cannot be opened by its URL.
-#[derive(Debug, thiserror::Error)]
-#[error("the pool of connections cannot be made: {0}")]
-pub struct OpenError(#[from] diesel::r2d2::PoolError);
-
 /// Why a page has no data.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DataError {
@@ -50,8 +45,8 @@ const BUCKET: Duration = Duration::from_secs(60);
 const LEASES: u32 = 200;
 /// Jobs of one drawing.
 const NODES: u32 = 200;
-/// Failed attempts on the overview.
-const FAILURES: u32 = 10;
+/// Failed attempts that the overview groups.
+const FAILURES: u32 = 200;
 
 /// All queues, as they are now.
 #[derive(Debug, Default)]
@@ -130,14 +125,14 @@ impl<C: Backend> CustomizeConnection<C, diesel::r2d2::Error> for Patient {
 }
 
 impl<C: Backend> Database<C> {
-    pub(crate) fn open(url: &str, schema: &Schema) -> Result<Self, OpenError> {
+    pub(crate) fn open(url: &str, schema: &Schema) -> Self {
         let pool = Pool::builder()
             .max_size(CONNECTIONS)
             .min_idle(Some(0))
             .connection_timeout(PATIENCE)
             .connection_customizer(Box::new(Patient))
             .build_unchecked(ConnectionManager::new(C::pool_url(url)));
-        Ok(Self::with_pool(pool, schema))
+        Self::with_pool(pool, schema)
     }
 
     pub(crate) fn with_pool(pool: Pool<ConnectionManager<C>>, schema: &Schema) -> Self {
@@ -179,14 +174,7 @@ impl<C: Backend> Source for Database<C> {
     }
 
     fn holder(&self, key: &Key<'_>) -> Data<Option<i64>> {
-        let (conn, schema) = (&mut self.pool.get()?, &self.schema);
-        Ok(match key {
-            Key::Idempotency(key) => inspect::by_idempotency_key(conn, schema, key)?,
-            Key::Unique { kind, queue, key } => match inspect::by_unique_key(conn, schema, kind, *queue, key)? {
-                None if queue.is_some() => inspect::by_unique_key(conn, schema, kind, None, key)?,
-                found => found,
-            },
-        })
+        Ok(key.holder::<C>(&mut *self.pool.get()?, &self.schema)?)
     }
 
     fn life(&self, id: i64, payloads: bool) -> Data<Option<Life>> {

@@ -56,7 +56,6 @@ mod request;
 mod search;
 
 mod data;
-pub use data::OpenError;
 
 mod act;
 

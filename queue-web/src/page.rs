@@ -12,6 +12,7 @@ use crate::texts;
 pub(crate) mod actions;
 pub(crate) mod batch;
 pub(crate) mod batches;
+pub(crate) mod failures;
 pub(crate) mod job;
 pub(crate) mod jobs;
 pub(crate) mod log_in;
@@ -195,6 +196,12 @@ pub(crate) fn number(value: u64) -> String {
         .filter_map(|group| str::from_utf8(group).ok())
         .collect();
     groups.join("\u{202f}")
+}
+
+/// So many jobs.
+pub(crate) fn jobs_said(count: u64) -> String {
+    let jobs = if count == 1 { texts::ONE_JOB } else { texts::MANY };
+    format!("{} {jobs}", number(count))
 }
 
 /// Characters that no eye sees, and that may turn the order of others around.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use diesel::result::QueryResult;
 use leasehold::inspect::{self, Count, Filter, JobSummary, Place, State};
 use leasehold::{Backend, Schema};
+use serde_json::{Value, json};
 
 use crate::request::{Pairs, Unreadable};
 use crate::texts;
@@ -58,8 +59,54 @@ pub(crate) enum Key<'q> {
     Unique {
         kind: &'q str,
         queue: Option<&'q str>,
-        key: &'q str,
+        /// The texts that may be meant.
+        texts: Vec<String>,
     },
+}
+
+impl<'q> Key<'q> {
+    /// What a query names. A unique key is of a kind, and of a queue if each has its own.
+    pub(crate) fn read(query: &'q Pairs) -> Option<Self> {
+        if let Some(key) = query.name("key") {
+            return Some(Self::Idempotency(key));
+        }
+        Some(Self::Unique {
+            texts: unique_texts(query.name("unique")?),
+            kind: query.name("kind").unwrap_or_default(),
+            queue: query.name("queue"),
+        })
+    }
+
+    /// The job that has it.
+    pub(crate) fn holder<C: Backend>(&self, conn: &mut C, schema: &Schema) -> QueryResult<Option<i64>> {
+        match self {
+            Self::Idempotency(key) => inspect::by_idempotency_key(conn, schema, key),
+            Self::Unique { kind, queue, texts } => {
+                let queues = [None, *queue];
+                let of_queue = if queue.is_some() { &queues[..] } else { &queues[..1] };
+                for text in texts {
+                    for queue in of_queue {
+                        let found = inspect::by_unique_key(conn, schema, kind, *queue, text)?;
+                        if found.is_some() {
+                            return Ok(found);
+                        }
+                    }
+                }
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// A key as it is written, and for `field=value` as the derive writes it: the value a number and the like, or a text.
+fn unique_texts(key: &str) -> Vec<String> {
+    let mut texts = vec![key.to_owned()];
+    if let Some((field, value)) = key.split_once('=') {
+        let as_json: Option<Value> = serde_json::from_str(value).ok();
+        texts.extend(as_json.map(|value| json!([[field, value]]).to_string()));
+        texts.push(json!([[field, value]]).to_string());
+    }
+    texts
 }
 
 impl Wanted {
@@ -191,4 +238,16 @@ pub(crate) fn standing(job: &JobSummary) -> &'static str {
 /// The place of a job among those that have not ended, which go by id.
 fn place(job: &JobSummary) -> Option<Place> {
     job.id.to_string().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unique_key_may_be_written_shortly() {
+        assert_eq!(unique_texts("a"), ["a"]);
+        assert_eq!(unique_texts("id=7"), ["id=7", r#"[["id",7]]"#, r#"[["id","7"]]"#]);
+        assert_eq!(unique_texts("text=a=b"), ["text=a=b", r#"[["text","a=b"]]"#]);
+    }
 }

@@ -26,6 +26,7 @@ pub(crate) const NO_WORKERS: &str = "No worker has been seen within the last hou
 
 pub(crate) const WORKFLOW: &str = "Workflow";
 pub(crate) const WAITS_FOR: &str = "Waits for";
+pub(crate) const WAITS: &str = "what it waits for, and what waits for it";
 pub(crate) const MORE_JOBS: &str =
     "jobs are shown, those that are nearest to this one; there are more, or more that wait for each other.";
 pub(crate) const PURGED: &str = "purged";
@@ -33,6 +34,9 @@ pub(crate) const NO_BATCHES: &str = "There are no batches.";
 pub(crate) const NAME_OF_BATCH: &str = "Name";
 pub(crate) const OPEN_JOBS: &str = "Open jobs";
 pub(crate) const FAILURES: &str = "Failed of late";
+pub(crate) const TIMES: &str = "Times";
+pub(crate) const OF_ATTEMPTS: &str = "Counted among the newest failed attempts:";
+pub(crate) const NEWEST: &str = "Newest";
 pub(crate) const WHEN: &str = "When";
 pub(crate) const NO_FAILURES: &str = "Nothing has failed.";
 
@@ -48,7 +52,7 @@ pub(crate) const SCHEDULES: &str = "Schedules";
 pub(crate) const BATCHES: &str = "Batches";
 pub(crate) const BATCH: &str = "Batch";
 
-pub(crate) const RETRY: &str = "Retry";
+pub(crate) const REQUEUE: &str = "Retry";
 pub(crate) const RUN_NOW: &str = "Run now";
 pub(crate) const CANCEL: &str = "Cancel";
 pub(crate) const DISCARD: &str = "Discard";
@@ -118,7 +122,8 @@ pub(crate) const ENDED: &str = "Ended";
 pub(crate) const NO_JOBS: &str = "No job matches.";
 pub(crate) const NO_MORE_JOBS: &str = "No more jobs match.";
 pub(crate) const NO_KEY: &str = "No job has this key. A unique key is looked for among the jobs of its kind.";
-pub(crate) const JOBS_FOUND: &str = "jobs";
+pub(crate) const ONE_JOB: &str = "job";
+pub(crate) const MANY: &str = "jobs";
 pub(crate) const MORE_THAN: &str = "More than";
 pub(crate) const AMONG: &str = "jobs match, of those looked at:";
 pub(crate) const LOOK_ON: &str = "Look at older jobs";

@@ -73,7 +73,7 @@ pub enum BatchError {
         id: i64,
     },
     /// There is no such batch.
-    #[error("there is no batch {id}")]
+    #[error("there is no batch {id}: it may have been purged")]
     Missing {
         /// What was asked for.
         id: i64,

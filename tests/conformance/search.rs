@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use leasehold::inspect::{self, Filter, Page, Place, State};
+use leasehold::manage::{self, Cancel};
 use leasehold::{Batch, EnqueueOptions, Job, JobError};
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +31,44 @@ fn in_pages<C: Backend>(conn: &mut C, filter: &Filter) -> Vec<i64> {
         from = Some(next.to_string().parse().unwrap());
     }
 }
+
+conformance!(
+    fn jobs_of_a_batch_are_found_behind_any_number_of_others(db: &mut Db) {
+        let mut conn = migrated(db);
+        let schema = default_schema();
+        let batch = Batch::new("old").add_all(
+            &[note("a"), note("b"), note("c"), note("d"), note("e")],
+            &EnqueueOptions::new(),
+        );
+        let batch = batch.enqueue(&mut conn).unwrap();
+        let ids: Vec<i64> = batch.jobs.iter().map(|job| job.id()).collect();
+        for (at, how) in [(0, Cancel::Hard), (2, Cancel::Hard)] {
+            manage::cancel(&mut conn, &schema, ids[at], how, "me", "not wanted").unwrap();
+        }
+        manage::discard(&mut conn, &schema, ids[3], "me", "bad").unwrap();
+        let another = Batch::new("new").add(&note("f")).enqueue(&mut conn).unwrap().id;
+        let (now, no) = if Db::BACKEND == "postgres" {
+            ("now()", "false")
+        } else {
+            ("1", "0")
+        };
+        db.sql(&format!(
+            "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10001)
+             INSERT INTO leasehold.jobs (queue, kind, payload, run_at, scheduled, created_at, max_attempts, lease_ms)
+             SELECT 'default', 'note', '{{}}', {now}, {no}, {now}, 5, 60000 FROM n"
+        ));
+        let of = || Filter::new().batch(batch.id);
+        let newest_first: Vec<i64> = ids.iter().rev().copied().collect();
+        assert_eq!(in_pages(&mut conn, &of()), newest_first);
+        assert_eq!(in_pages(&mut conn, &of().state(State::Ready)), [ids[4], ids[1]]);
+        assert_eq!(in_pages(&mut conn, &of().state(State::Cancelled)), [ids[2], ids[0]]);
+        assert_eq!(in_pages(&mut conn, &of().state(State::Discarded)), [ids[3]]);
+        assert!(in_pages(&mut conn, &of().state(State::Completed)).is_empty());
+        assert!(in_pages(&mut conn, &of().state(State::Running)).is_empty());
+        assert_eq!(in_pages(&mut conn, &Filter::new().batch(another)).len(), 1);
+        assert!(in_pages(&mut conn, &Filter::new().batch(another + 1)).is_empty());
+    }
+);
 
 conformance!(
     fn every_condition_of_a_search_counts_and_pages_follow_each_other(db: &mut Db) {

@@ -79,6 +79,8 @@ fn look<C: Bounded>(conn: &mut C, name: &str, empty: bool) {
         Filter::new(),
         Filter::new().state(State::Ready),
         Filter::new().state(State::Discarded),
+        Filter::new().batch(1),
+        Filter::new().batch(1).state(State::Ready),
     ] {
         conn.assert_limited(&said("search"), 45_000, 150_000, |conn| {
             let page = inspect::search(conn, &schema, &filter.clone().queue("nowhere"), None, 100).unwrap();

@@ -75,7 +75,7 @@ CREATE INDEX jobs_held ON leasehold.jobs (id) WHERE worker IS NOT NULL;
 CREATE INDEX jobs_blocked ON leasehold.jobs (kind, limit_key, limit_rank DESC, id) WHERE blocked_by = 'limit';
 CREATE INDEX jobs_admitted ON leasehold.jobs (kind, limit_key) WHERE limit_key IS NOT NULL AND blocked_by IS NULL AND NOT scheduled;
 CREATE INDEX jobs_waiting ON leasehold.jobs (kind, id) WHERE blocked_by = 'jobs';
-CREATE INDEX jobs_batch ON leasehold.jobs (batch_id) WHERE batch_id IS NOT NULL;
+CREATE INDEX jobs_batch ON leasehold.jobs (batch_id, id) WHERE batch_id IS NOT NULL;
 CREATE INDEX jobs_expires ON leasehold.jobs (expires_at) WHERE expires_at IS NOT NULL AND state = 'ready';
 
 -- An almost empty table has a page or two, and a plan made then reads it from end to end; a handlers' connection keeps
@@ -117,7 +117,7 @@ CREATE TABLE leasehold.finished_jobs (
     autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_vacuum_insert_threshold = 50000
 );
 CREATE INDEX finished_jobs_state ON leasehold.finished_jobs (state, finished_at, id);
-CREATE INDEX finished_jobs_batch ON leasehold.finished_jobs (batch_id, state) WHERE batch_id IS NOT NULL;
+CREATE INDEX finished_jobs_batch ON leasehold.finished_jobs (batch_id, state, id) WHERE batch_id IS NOT NULL;
 
 -- The failed attempts of a job, the newest 100 of them. No reference to jobs: the row there moves when the job ends.
 CREATE TABLE leasehold.job_errors (

@@ -45,7 +45,7 @@ fn actions(look: &Look<'_>, job: &JobSummary) -> Markup {
     html! {
         @if look.may_act() {
             div.actions {
-                @if matches!(job.state, State::Discarded | State::Cancelled) { (look.button(&path("retry"), &[], texts::RETRY)) }
+                @if matches!(job.state, State::Discarded | State::Cancelled) { (look.button(&path("requeue"), &[], texts::REQUEUE)) }
                 @if job.scheduled { (look.button(&path("run"), &[("generation", &generation)], texts::RUN_NOW)) }
                 @if is_open {
                     (end(look, &path("cancel"), texts::CANCEL, job.state == State::Running))
@@ -88,7 +88,7 @@ fn facts(look: &Look<'_>, life: &Life) -> Markup {
             @if let Some(batch) = job.batch {
                 dt { (texts::BATCH) } dd { a href=(look.to(&format!("/batches/{batch}"))) { (batch) } }
             }
-            dt { (texts::WORKFLOW) } dd { a href=(look.to(&format!("/workflows/{}", job.id))) { (texts::WAITS_FOR) } }
+            dt { (texts::WORKFLOW) } dd { a href=(look.to(&format!("/workflows/{}", job.id))) { (texts::WAITS) } }
             dt { (texts::PRIORITY) } dd { (job.priority) }
             dt { (texts::RUNS) } dd { (time::show(look.now, job.run_at)) }
             @if let Some(lease) = lease {

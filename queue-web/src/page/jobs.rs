@@ -7,7 +7,7 @@ use leasehold::inspect::{Count, JobSummary};
 use maud::{Markup, html};
 
 use crate::data::Source;
-use crate::page::{Look, badge, cut, frame, many, number, table};
+use crate::page::{Look, badge, cut, frame, jobs_said, many, number, table};
 use crate::request::{Pairs, SELECTED};
 use crate::respond::{Answer, Refused};
 use crate::search::{self, Found, Key, STATES, Wanted, standing};
@@ -24,7 +24,7 @@ pub(crate) fn page(look: &Look<'_>, source: &dyn Source, query: &Pairs) -> Resul
         let id: i64 = query.number("id").ok().flatten().ok_or(Refused::Missing)?;
         return Ok(Answer::To(look.to(&format!("/jobs/{id}")), None));
     }
-    let key = key(query);
+    let key = Key::read(query);
     if let Some(key) = &key
         && let Some(id) = source.holder(key)?
     {
@@ -51,18 +51,6 @@ pub(crate) fn page(look: &Look<'_>, source: &dyn Source, query: &Pairs) -> Resul
     Ok(Answer::Page(StatusCode::OK, frame(look, texts::JOBS, &content)))
 }
 
-/// A unique key is of a kind.
-fn key(query: &Pairs) -> Option<Key<'_>> {
-    if let Some(key) = query.name("key") {
-        return Some(Key::Idempotency(key));
-    }
-    Some(Key::Unique {
-        key: query.name("unique")?,
-        kind: query.name("kind").unwrap_or_default(),
-        queue: query.name("queue"),
-    })
-}
-
 fn selectable(look: &Look<'_>, wanted: &Wanted) -> bool {
     look.may_act() && wanted.state.is_some_and(|state| state != texts::COMPLETED)
 }
@@ -71,9 +59,9 @@ fn selectable(look: &Look<'_>, wanted: &Wanted) -> bool {
 fn total(found: &Found, count: Option<Count>) -> String {
     match count {
         Some(count) if !count.more && count.rows == 0 => texts::NO_JOBS.to_owned(),
-        Some(count) if !count.more => format!("{} {}", number(count.rows), texts::JOBS_FOUND),
+        Some(count) if !count.more => jobs_said(count.rows),
         Some(count) if search::is_full(count) => {
-            format!("{} {} {}", texts::MORE_THAN, number(count.rows), texts::JOBS_FOUND)
+            format!("{} {}", texts::MORE_THAN, jobs_said(count.rows))
         }
         Some(_) | None if found.jobs.is_empty() && found.next.is_none() => texts::NO_MORE_JOBS.to_owned(),
         Some(count) => format!("{} {} {}", number(count.rows), texts::AMONG, number(found.looked)),
@@ -122,7 +110,7 @@ fn one(look: &Look<'_>, query: &Pairs) -> Markup {
             form.fields method="get" action=(look.to("/jobs")) role="search" aria-label=(texts::FIND_ONE) {
                 label { (texts::ID) input name="id" inputmode="numeric" size="8"; }
                 label { (texts::IDEMPOTENCY_KEY) input name="key" maxlength="255" value=(value("key")); }
-                label { (texts::UNIQUE_KEY) input name="unique" maxlength="1000" value=(value("unique")); }
+                label { (texts::UNIQUE_KEY) input name="unique" maxlength="1000" placeholder="field=value" value=(value("unique")); }
                 label { (texts::KIND_OF_KEY) input name="kind" maxlength="128" value=(value("kind")); }
                 label { (texts::QUEUE_OF_KEY) input name="queue" maxlength="128" value=(value("queue")); }
                 button { (texts::OPEN) }

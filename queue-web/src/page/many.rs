@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use crate::act::MOST_AT_ONCE;
 use crate::data::Source;
 use crate::guard::Denied;
-use crate::page::{Look, frame, jobs, number};
+use crate::page::{Look, frame, jobs, jobs_said, number};
 use crate::request::{Pairs, SELECTED};
 use crate::respond::{Answer, Refused};
 use crate::route::ManyDeed;
@@ -63,7 +63,7 @@ pub(crate) fn page(look: &Look<'_>, source: &dyn Source, deed: ManyDeed, query: 
         @if ids.is_empty() {
             p { (texts::NONE_SELECTED) }
         } @else {
-            p { strong { (deed.name()) " " (number(ids.len() as u64)) " " (texts::JOBS_FOUND) "?" } " " (rest(&ids, count)) }
+            p { strong { (deed.name()) " " (jobs_said(ids.len() as u64)) "?" } " " (rest(&ids, count)) }
             (form(look, deed, query, state, &ids))
             (list)
             @if count.is_some() && ids.len() > SHOWN {
@@ -112,8 +112,8 @@ fn form(look: &Look<'_>, deed: ManyDeed, query: &Pairs, state: &str, ids: &[i64]
                     }
                 }
             }
-            @if deed != ManyDeed::Retry { label { (texts::REASON) input name="reason" maxlength="500"; } }
-            button.danger { (deed.name()) " " (number(ids.len() as u64)) " " (texts::JOBS_FOUND) }
+            @if deed != ManyDeed::Requeue { label { (texts::REASON) input name="reason" maxlength="500"; } }
+            button.danger { (deed.name()) " " (jobs_said(ids.len() as u64)) }
         }
     }
 }

@@ -2,14 +2,15 @@
 
 use std::time::SystemTime;
 
-use leasehold::inspect::{Count, FailureRecord, Latency, QueueRecord, Rate};
+use leasehold::inspect::{Count, Latency, QueueRecord, Rate};
 use maud::{Markup, html};
 
 use crate::data::{Data, Source};
+use crate::page::failures::failures;
 use crate::page::queues::{bounded, pauses};
-use crate::page::{Look, frame, table};
+use crate::page::{Look, frame};
 use crate::plot::{Plot, Series, count, millis};
-use crate::{texts, time};
+use crate::texts;
 
 pub(crate) fn page(look: &Look<'_>, source: &dyn Source) -> Data<Markup> {
     let queues = source.queues()?;
@@ -100,27 +101,6 @@ fn plots(rates: &[Rate]) -> Markup {
             (Plot { title: texts::LATENCY, times: &times, series: &latency, say: millis }.lines())
         }
     }
-}
-
-fn failures(look: &Look<'_>, failures: &[FailureRecord]) -> Markup {
-    let rows = html! {
-        @for failure in failures {
-            tr {
-                th scope="row" { a href=(look.to(&format!("/jobs/{}", failure.job))) { (failure.job) } }
-                td { (failure.kind) }
-                td { (failure.queue) }
-                td { (time::show(look.now, failure.error.at)) }
-                td.text { (failure.error.cause) ": " (first_line(&failure.error.error)) }
-            }
-        }
-    };
-    let heads = [texts::JOB, texts::KIND, texts::QUEUE, texts::WHEN, texts::ERROR_TEXT];
-    html! { @if failures.is_empty() { p { (texts::NO_FAILURES) } } @else { (table(texts::FAILURES, &heads, &rows)) } }
-}
-
-/// Enough to know it by; the job's page has all of it.
-fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().chars().take(200).collect()
 }
 
 /// How much waits in each queue, side by side.

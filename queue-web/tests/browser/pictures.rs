@@ -14,7 +14,7 @@ const LOOKS: [(&str, Window); 3] = [
     (
         "light",
         Window {
-            width: 1000,
+            width: 1100,
             height: 640,
             dark: false,
         },
@@ -22,7 +22,7 @@ const LOOKS: [(&str, Window); 3] = [
     (
         "dark",
         Window {
-            width: 1000,
+            width: 1100,
             height: 640,
             dark: true,
         },

@@ -34,6 +34,36 @@ conformance!(
 );
 
 conformance!(
+    fn failures_of_late_are_grouped_by_what_went_wrong(db: &mut Db) {
+        let mut conn = prepare(db);
+        let id = Note { n: 1 }.enqueue(&mut conn).unwrap().id();
+        let another = Step::now(5, Then::Commit).enqueue(&mut conn).unwrap().id();
+        for attempt in 1..=20 {
+            db.sql(&format!(
+                "INSERT INTO leasehold.job_errors (job_id, generation, attempt, at, cause, error) \
+                 SELECT id, {attempt}, {attempt}, created_at, 'error', 'order {attempt} is not there <b>' FROM leasehold.jobs \
+                 WHERE id = {id}"
+            ));
+        }
+        db.sql(&format!(
+            "INSERT INTO leasehold.job_errors (job_id, generation, attempt, at, cause, error) \
+             SELECT id, 1, 1, created_at, 'panic', 'oh' FROM leasehold.jobs WHERE id = {another}"
+        ));
+        db.set_time("leasehold.job_errors", "at", -60_000, &format!("job_id = {another}"));
+        let site = reader(db);
+        let overview = page(&site, "/");
+        overview.shows("<td class=\"number\">20</td>");
+        overview.shows("<td class=\"number\">1</td>");
+        assert_eq!(overview.text.matches("is not there &lt;b&gt;").count(), 1);
+        let link = "href=\"/jobs?kind=note&amp;error=";
+        let found = overview.text.split(link).nth(1).unwrap().split('"').next().unwrap();
+        let list = page(&site, &format!("/jobs?kind=note&error={found}"));
+        list.shows(&format!("href=\"/jobs/{id}\""));
+        overview.shows("error=oh\"");
+    }
+);
+
+conformance!(
     fn jobs_are_found_by_what_is_asked_for(db: &mut Db) {
         let mut conn = prepare(db);
         let note = Note { n: 1 }.enqueue(&mut conn).unwrap().id();

@@ -27,7 +27,7 @@ conformance!(
         let visit = Visit::begin(db);
         let list = visit.look("/jobs?state=ready&kind=note");
         list.shows("formaction=\"/jobs/cancel\"");
-        list.hides("formaction=\"/jobs/retry\"");
+        list.hides("formaction=\"/jobs/requeue\"");
         let asked = visit.look("/jobs/cancel?state=ready&kind=note&which=all");
         asked.shows("Cancel 12 jobs?");
         asked.shows("2 more are not shown.");
@@ -48,15 +48,15 @@ conformance!(
         ];
         let done = visit.done("/jobs/cancel", &fields);
         done.shows("Cancel: 11 of 12. The others had moved on meanwhile");
-        done.shows("1 jobs");
+        done.shows("<p class=\"total\">1 job</p>");
         assert_eq!(in_state(&mut conn, &ids, State::Cancelled), 11);
         assert_eq!(in_state(&mut conn, &newcomer, State::Ready), 1);
         let reason = db.texts("SELECT DISTINCT reason FROM leasehold.finished_jobs WHERE state = 'cancelled'");
         assert_eq!(reason, [Some("too many".to_owned())]);
 
-        let asked = visit.look("/jobs/retry?state=cancelled&which=all");
+        let asked = visit.look("/jobs/requeue?state=cancelled&which=all");
         asked.shows("Retry 11 jobs?");
-        visit.done("/jobs/retry", &[("state", "cancelled"), ("ids", &asked.value("ids"))]);
+        visit.done("/jobs/requeue", &[("state", "cancelled"), ("ids", &asked.value("ids"))]);
         assert_eq!(in_state(&mut conn, &ids, State::Ready), 11);
     }
 );
@@ -111,7 +111,7 @@ conformance!(
             "/jobs/cancel?state=ready",
             "/jobs/cancel?state=bogus&which=all",
             "/jobs/cancel?state=discarded&which=all",
-            "/jobs/retry?state=ready&which=all",
+            "/jobs/requeue?state=ready&which=all",
             "/jobs/discard?state=completed&which=all",
             "/jobs/cancel?state=ready&which=job&job=x",
             &format!("/jobs/cancel?state=ready&which=job{}", "&job=1".repeat(501)),
@@ -134,7 +134,7 @@ conformance!(
         // A link can say nothing but numbers.
         let told = visit.look("/jobs?deed=%3Cscript%3E&done=1&of=1");
         told.hides("role=\"status\"");
-        visit.look("/jobs?deed=retry&done=-1&of=x").hides("role=\"status\"");
+        visit.look("/jobs?deed=requeue&done=-1&of=x").hides("role=\"status\"");
     }
 );
 

@@ -58,6 +58,7 @@ conformance!(
             list.shows(&format!("<option value=\"{state}\" selected>"));
             let total = match ids.len() {
                 0 => "No job matches.".to_owned(),
+                1 => "<p class=\"total\">1 job</p>".to_owned(),
                 some => format!("<p class=\"total\">{some} jobs</p>"),
             };
             list.shows(&total);
@@ -79,6 +80,7 @@ conformance!(
         let unique: String = form_urlencoded::byte_serialize(job.unique_key().unwrap().as_bytes()).collect();
         for (query, id) in [
             ("key=order+%3C42%3E".to_owned(), idempotent),
+            ("unique=text%3Da%2Fb+%25%26&kind=keyed".to_owned(), keyed),
             (format!("unique={unique}&kind=keyed"), keyed),
             (format!("unique={unique}&kind=keyed&queue=default"), keyed),
         ] {

@@ -30,7 +30,7 @@ pub struct Place(PlaceRow);
 
 /// A text that is no [`Place`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no place in a list of jobs")]
+#[error("`{0}` is no place in a list of jobs: give what the page before said, or nothing for the first one")]
 pub struct PlaceError(String);
 
 impl fmt::Display for Place {
@@ -74,9 +74,9 @@ pub struct Page {
 /// The jobs that match, the newest first, `limit` at the most, from a place on; the first page begins at `None`.
 ///
 /// It takes milliseconds however many jobs there are and however few match: it looks at 10,000 jobs and says where it ended, so
-/// an answer always comes, and a page may be empty though there is more. Of a filter only the state narrows what is looked at:
-/// discarded, cancelled and completed jobs are looked at by the time of their end, the last first, and running ones alone. All
-/// others go by id. With an error's text each job that is looked at costs a look at its errors, too. Jobs that move while
+/// an answer always comes, and a page may be empty though there is more. Of a filter the state and the batch narrow what is looked
+/// at: discarded, cancelled and completed jobs are looked at by the time of their end, the last first, and running ones alone. All
+/// others go by id, and so do those of a batch, which are looked at alone. With an error's text each job that is looked at costs a look at its errors, too. Jobs that move while
 /// somebody turns pages may be missed or seen twice.
 ///
 /// Payloads are not read.
@@ -114,11 +114,13 @@ pub fn search(
     limit: u32,
 ) -> QueryResult<Page> {
     let conn = conn.as_backend();
-    let of = match filter.chosen_state() {
-        None => Stretch::All,
-        Some(State::Ready) => Stretch::Open,
-        Some(State::Running) => Stretch::Held,
-        Some(ended) => Stretch::Ended(ended.as_str()),
+    let of = match (filter.conditions().batch_id, filter.chosen_state()) {
+        // They are few.
+        (_, Some(State::Running)) => Stretch::Held,
+        (Some(batch), state) => Stretch::Batch(batch, state.map(State::as_str)),
+        (None, None) => Stretch::All,
+        (None, Some(State::Ready)) => Stretch::Open,
+        (None, Some(ended)) => Stretch::Ended(ended.as_str()),
     };
     let before = from.map_or(PlaceRow::END, |place| place.0);
     let places = conn.stretch(schema, of, before, AT_MOST)?;

@@ -31,6 +31,36 @@ const ENDED: &str = "
     ORDER BY f.finished_at DESC, f.id DESC LIMIT $2
 ";
 
+/// Those of a batch that ended in one state. Order and range are the index's: for an equality a planner may walk the other one.
+macro_rules! ended_of_batch {
+    ($state:literal) => {
+        concat!(
+            "(SELECT f.id FROM leasehold.finished_jobs AS f
+             WHERE ($4 IS NULL OR $4 = '",
+            $state,
+            "') AND f.batch_id IS NOT NULL AND (f.batch_id, f.state, f.id) < ($3, '",
+            $state,
+            "', $1) AND (f.batch_id, f.state) >= ($3, '",
+            $state,
+            "') ORDER BY f.batch_id DESC, f.state DESC, f.id DESC LIMIT $2)"
+        )
+    };
+}
+
+const OF_BATCH: &str = concat!(
+    "SELECT NULL::bigint AS at, id FROM (
+        (SELECT j.id FROM leasehold.jobs AS j
+         WHERE ($4 IS NULL OR $4 = 'ready') AND j.batch_id IS NOT NULL AND (j.batch_id, j.id) < ($3, $1) AND j.batch_id >= $3
+         ORDER BY j.batch_id DESC, j.id DESC LIMIT $2)
+        UNION ALL ",
+    ended_of_batch!("completed"),
+    " UNION ALL ",
+    ended_of_batch!("discarded"),
+    " UNION ALL ",
+    ended_of_batch!("cancelled"),
+    ") AS of_batch ORDER BY id DESC LIMIT $2"
+);
+
 const MATCHING: &str = concat!(
     "SELECT one.* FROM unnest($7) AS asked (id) CROSS JOIN LATERAL (
         SELECT ",
@@ -70,6 +100,11 @@ impl SearchStatements for PgConnection {
                     bind::<Nullable<BigInt>, _>(before.at),
                 );
                 Sql(schema.render(ENDED), binds).load(self)
+            }
+            Stretch::Batch(batch, state) => {
+                let (id, limit) = binds;
+                let binds = (id, limit, bind::<BigInt, _>(batch), bind::<Nullable<Text>, _>(state));
+                Sql(schema.render(OF_BATCH), binds).load(self)
             }
         }
     }

@@ -33,6 +33,8 @@ pub enum Stretch {
     Held,
     /// Those that ended in this state, the one that ended last first.
     Ended(&'static str),
+    /// Those of a batch, the newest first: of one state, `ready` being all that have not ended, or of any.
+    Batch(i64, Option<&'static str>),
 }
 
 pub trait SearchStatements {

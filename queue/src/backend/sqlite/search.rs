@@ -30,6 +30,33 @@ const ENDED: &str = "
     ORDER BY finished_at DESC, id DESC LIMIT $2 + 0
 ";
 
+/// Those of a batch that ended in one state. The ids are in the index, too.
+macro_rules! ended_of_batch {
+    ($state:literal) => {
+        concat!(
+            "SELECT * FROM (SELECT id FROM leasehold_finished_jobs INDEXED BY leasehold_finished_jobs_batch
+                WHERE ($4 IS NULL OR $4 = '",
+            $state,
+            "') AND batch_id = $3 AND state = '",
+            $state,
+            "' AND id < $1 ORDER BY id DESC LIMIT $2 + 0)"
+        )
+    };
+}
+
+const OF_BATCH: &str = concat!(
+    "SELECT NULL AS at, id FROM (
+        SELECT * FROM (SELECT id FROM leasehold_jobs INDEXED BY leasehold_jobs_batch
+            WHERE ($4 IS NULL OR $4 = 'ready') AND batch_id = $3 AND id < $1 ORDER BY id DESC LIMIT $2 + 0)
+        UNION ALL ",
+    ended_of_batch!("completed"),
+    " UNION ALL ",
+    ended_of_batch!("discarded"),
+    " UNION ALL ",
+    ended_of_batch!("cancelled"),
+    ") ORDER BY id DESC LIMIT $2 + 0"
+);
+
 const MATCHING: &str = concat!(
     "SELECT ",
     summary_columns!(),
@@ -66,6 +93,11 @@ impl SearchStatements for SqliteConnection {
                     bind::<Nullable<BigInt>, _>(before.at),
                 );
                 Sql(schema.render(ENDED), binds).load(self)
+            }
+            Stretch::Batch(batch, state) => {
+                let (id, limit) = binds;
+                let binds = (id, limit, bind::<BigInt, _>(batch), bind::<Nullable<Text>, _>(state));
+                Sql(schema.render(OF_BATCH), binds).load(self)
             }
         }
     }
