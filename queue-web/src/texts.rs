@@ -132,6 +132,7 @@ pub(crate) const TURN: &str = "Turn the pages";
 pub(crate) const FIND_ONE: &str = "Find one job by its id or key";
 pub(crate) const OPEN: &str = "Open";
 pub(crate) const UNIQUE_KEY: &str = "Unique key";
+pub(crate) const KEY_SHAPE: &str = "field=value";
 pub(crate) const KIND_OF_KEY: &str = "Kind of the unique key";
 pub(crate) const QUEUE_OF_KEY: &str = "Queue, if each has its own keys";
 pub(crate) const BYTES_LEFT: &str = "more bytes";
