@@ -86,14 +86,23 @@ conformance!(
         let mut conn = prepare(db);
         let ids = notes(&mut conn, 620);
         let visit = Visit::begin(db);
-        let mut turns = Vec::new();
-        for said in ["Cancel 500 jobs?", "Cancel 120 jobs?"] {
+        let mut turns = 0;
+        loop {
+            // A turn ends after a while, too.
+            let left = in_state(&mut conn, &ids, State::Ready);
+            if left == 0 {
+                break;
+            }
+            turns += 1;
             let asked = visit.look("/jobs/cancel?state=ready&which=all");
-            asked.shows(said);
-            turns.push(asked.text.contains("The first of 620. Repeat it for the rest."));
+            asked.shows(&format!("Cancel {} job", left.min(500)));
+            let is_part = asked
+                .text
+                .contains(&format!("The first of {left}. Repeat it for the rest."));
+            assert_eq!(is_part, left > 500);
             visit.done("/jobs/cancel", &[("state", "ready"), ("ids", &asked.value("ids"))]);
         }
-        assert_eq!(turns, [true, false]);
+        assert!(turns > 1);
         assert_eq!(in_state(&mut conn, &ids, State::Cancelled), 620);
     }
 );
