@@ -108,7 +108,7 @@ fn escaped(text: &str, keeps: impl Fn(char) -> bool) -> String {
             c if keeps(c) => safe.push(c),
             // Directions can make a text read as another one.
             c if c.is_control()
-                || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') =>
+                || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') =>
             {
                 let _ = write!(safe, "{}", c.escape_default());
             }

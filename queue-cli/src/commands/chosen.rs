@@ -42,7 +42,7 @@ impl Chosen {
             None => {
                 let names: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
                 Err(Failure::Refused(format!(
-                    "only {} jobs can be meant",
+                    "only {} jobs can be meant: give one of these states, or none",
                     names.join(" and ")
                 )))
             }
