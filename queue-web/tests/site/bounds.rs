@@ -28,7 +28,7 @@ const PAGES: &[(&str, i64)] = &[
     ("/jobs?batch=1", 90_000),
     ("/jobs?batch=1&state=cancelled", 40_000),
     ("/jobs/cancel?state=ready&which=all", 40_000),
-    ("/jobs/retry?state=discarded&error=no+route&which=all", 40_000),
+    ("/jobs/requeue?state=discarded&error=no+route&which=all", 40_000),
     ("/actions", 500),
     ("/actions?by=Ada", 500),
     ("/jobs/600001", 2_000),
