@@ -118,7 +118,7 @@ pub(crate) enum OnDatabase {
     Purge(Purge),
     /// Says what is wrong with the database, and what to do
     Doctor,
-    /// A live view: queues, rates, running jobs with their leases, failures; keys to pause, cancel and retry
+    /// A live view: queues, rates, running jobs with their leases, failures; keys to pause, cancel and requeue
     Top(Top),
     /// Shows all of it on a web page: to this machine only, unless there is a token
     #[cfg(feature = "serve")]

@@ -23,10 +23,12 @@ pub(crate) struct Output {
 /// What a command that changes something did, or would do.
 #[derive(Debug, Serialize)]
 pub(crate) struct Done {
-    /// `cancelled`, `retried`, …
+    /// `cancelled`, `requeued`, …
     pub(crate) did: &'static str,
     /// How many jobs, schedules or pauses.
     pub(crate) count: u64,
+    /// Whether a dry run stopped counting there.
+    pub(crate) more: bool,
     pub(crate) dry_run: bool,
 }
 
@@ -52,7 +54,8 @@ impl Output {
 
     pub(crate) fn done(self, done: &Done, what: &str) -> Result<(), Failure> {
         let would = if done.dry_run { "would be " } else { "" };
-        self.say(done, |done| format!("{} {what} {would}{}", done.count, done.did))
+        let more = if done.more { "+" } else { "" };
+        self.say(done, |done| format!("{}{more} {what} {would}{}", done.count, done.did))
     }
 }
 
@@ -108,7 +111,7 @@ fn escaped(text: &str, keeps: impl Fn(char) -> bool) -> String {
             c if keeps(c) => safe.push(c),
             // Directions can make a text read as another one.
             c if c.is_control()
-                || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') =>
+                || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') =>
             {
                 let _ = write!(safe, "{}", c.escape_default());
             }

@@ -18,7 +18,7 @@ pub(crate) use many::{MOST_AT_ONCE, Many};
 
 /// What is paused or resumed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Held {
+pub(crate) enum Paused {
     All,
     Queue(String),
     Kind(String),
@@ -27,7 +27,7 @@ pub(crate) enum Held {
 /// One deed with what its form said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Act {
-    Retry(i64),
+    Requeue(i64),
     Cancel {
         id: i64,
         hard: bool,
@@ -49,10 +49,10 @@ pub(crate) enum Act {
         reason: String,
     },
     Pause {
-        held: Held,
+        paused: Paused,
         reason: String,
     },
-    Resume(Held),
+    Resume(Paused),
     PauseSchedule(String),
     ResumeSchedule(String),
 }
@@ -76,7 +76,7 @@ impl Act {
     pub(crate) fn read(deed: Deed, form: &Pairs) -> Option<Self> {
         let reason = || form.get("reason").unwrap_or(texts::NO_REASON).to_owned();
         Some(match deed {
-            Deed::Retry(id) => Self::Retry(id),
+            Deed::Requeue(id) => Self::Requeue(id),
             Deed::Cancel(id) => Self::Cancel {
                 id,
                 hard: form.get("how") == Some("hard"),
@@ -94,10 +94,10 @@ impl Act {
                 reason: reason(),
             },
             Deed::Pause => Self::Pause {
-                held: Held::read(form)?,
+                paused: Paused::read(form)?,
                 reason: reason(),
             },
-            Deed::Resume => Self::Resume(Held::read(form)?),
+            Deed::Resume => Self::Resume(Paused::read(form)?),
             Deed::PauseSchedule => Self::PauseSchedule(form.exact("name")?.to_owned()),
             Deed::ResumeSchedule => Self::ResumeSchedule(form.exact("name")?.to_owned()),
         })
@@ -106,7 +106,7 @@ impl Act {
     /// Where it is seen that it was done.
     pub(crate) fn shown_at(&self, done: Done) -> String {
         match self {
-            Self::Retry(id) | Self::Cancel { id, .. } | Self::Discard { id, .. } | Self::Run { id, .. } => {
+            Self::Requeue(id) | Self::Cancel { id, .. } | Self::Discard { id, .. } | Self::Run { id, .. } => {
                 format!("/jobs/{id}")
             }
             Self::Many(many) => many.shown_at(done),
@@ -118,7 +118,7 @@ impl Act {
 
     pub(crate) fn run<C: Backend>(&self, conn: &mut C, schema: &Schema, who: &str) -> Result<Done, NotDone> {
         match self {
-            Self::Retry(id) => manage::requeue(conn, schema, *id, who)?,
+            Self::Requeue(id) => manage::requeue(conn, schema, *id, who)?,
             Self::Cancel { id, hard, reason } => {
                 let cancelled = manage::cancel(conn, schema, *id, how(*hard), who, reason)?;
                 if !cancelled {
@@ -139,9 +139,9 @@ impl Act {
             Self::CancelBatch { id, hard, reason } => {
                 batch::cancel(conn, schema, *id, how(*hard), who, reason)?;
             }
-            Self::Pause { held, reason } => manage::pause(conn, schema, held.scope(), who, reason)?,
-            Self::Resume(held) => {
-                let resumed = manage::resume(conn, schema, held.scope(), who)?;
+            Self::Pause { paused, reason } => manage::pause(conn, schema, paused.scope(), who, reason)?,
+            Self::Resume(paused) => {
+                let resumed = manage::resume(conn, schema, paused.scope(), who)?;
                 resumed.then_some(()).ok_or(NotDone::Missing)?;
             }
             Self::PauseSchedule(name) => found(schedule::pause(conn, schema, name, who))?,
@@ -158,7 +158,7 @@ fn how(hard: bool) -> Cancel {
     }
 }
 
-impl Held {
+impl Paused {
     fn read(form: &Pairs) -> Option<Self> {
         let name = || form.name("name").map(str::to_owned);
         match form.get("scope")? {

@@ -7,7 +7,7 @@ use diesel::r2d2::{ConnectionManager, Pool};
 use http::request::Parts;
 use leasehold::{Backend, Schema};
 
-use crate::data::{Database, OpenError, Source};
+use crate::data::{Database, Source};
 use crate::guard::{Guard, Hook};
 use crate::session::{Key, Over, Token};
 use crate::site::Site;
@@ -31,9 +31,6 @@ pub enum BuildError {
         /// What was given.
         path: String,
     },
-    /// The database.
-    #[error(transparent)]
-    Open(#[from] OpenError),
 }
 
 /// Builds a [`Site`]; see there.
@@ -103,13 +100,14 @@ impl SiteBuilder {
         self
     }
 
-    /// Shows the queue of a database, by a small pool of connections of its own, which is filled when it is first needed.
+    /// Shows the queue of a database, by a small pool of connections of its own, which is filled when it is first needed. Whether
+    /// the database can be reached is not asked before.
     ///
     /// # Errors
     ///
-    /// [`BuildError`].
+    /// [`BuildError`]: the token is too short, or the path to mount the site under is none.
     pub fn open<C: Backend>(self, url: &str) -> Result<Site, BuildError> {
-        let database = Database::<C>::open(url, &self.schema)?;
+        let database = Database::<C>::open(url, &self.schema);
         self.build(Box::new(database))
     }
 
@@ -118,7 +116,7 @@ impl SiteBuilder {
     ///
     /// # Errors
     ///
-    /// [`BuildError`].
+    /// As [`SiteBuilder::open`].
     pub fn with_pool<C: Backend>(self, pool: Pool<ConnectionManager<C>>) -> Result<Site, BuildError> {
         let database = Database::with_pool(pool, &self.schema);
         self.build(Box::new(database))

@@ -22,11 +22,6 @@ const CONNECTIONS: u32 = 4;
 /// Whoever asks for a page would rather be told.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The database cannot be opened by its URL.
-#[derive(Debug, thiserror::Error)]
-#[error("the pool of connections cannot be made: {0}")]
-pub struct OpenError(#[from] diesel::r2d2::PoolError);
-
 /// Why a page has no data.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DataError {
@@ -130,14 +125,14 @@ impl<C: Backend> CustomizeConnection<C, diesel::r2d2::Error> for Patient {
 }
 
 impl<C: Backend> Database<C> {
-    pub(crate) fn open(url: &str, schema: &Schema) -> Result<Self, OpenError> {
+    pub(crate) fn open(url: &str, schema: &Schema) -> Self {
         let pool = Pool::builder()
             .max_size(CONNECTIONS)
             .min_idle(Some(0))
             .connection_timeout(PATIENCE)
             .connection_customizer(Box::new(Patient))
             .build_unchecked(ConnectionManager::new(C::pool_url(url)));
-        Ok(Self::with_pool(pool, schema))
+        Self::with_pool(pool, schema)
     }
 
     pub(crate) fn with_pool(pool: Pool<ConnectionManager<C>>, schema: &Schema) -> Self {

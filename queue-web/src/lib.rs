@@ -39,7 +39,7 @@
 //! Each page reads a bounded number of rows, however many jobs there are, and is smaller than about a megabyte; where something
 //! is left out, it says so. The list of jobs looks at 10,000 of them for each answer, the newest first, and offers to look
 //! further back. A database that is away, or does not answer, is waited for half a minute at the most (with `router()` and
-//! `Server`), and other pages are answered meanwhile. A batch's page counts its jobs.
+//! `Server`), and other pages are answered meanwhile.
 //!
 //! # Features
 //!
@@ -56,7 +56,6 @@ mod request;
 mod search;
 
 mod data;
-pub use data::OpenError;
 
 mod act;
 

@@ -29,7 +29,7 @@ pub(crate) enum Route {
 /// What can be done by a form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Deed {
-    Retry(i64),
+    Requeue(i64),
     Run(i64),
     Cancel(i64),
     Discard(i64),
@@ -44,7 +44,7 @@ pub(crate) enum Deed {
 /// What can be done to many jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ManyDeed {
-    Retry,
+    Requeue,
     Cancel,
     Discard,
 }
@@ -52,14 +52,14 @@ pub(crate) enum ManyDeed {
 impl ManyDeed {
     /// As paths and queries spell it.
     pub(crate) fn read(text: &str) -> Option<Self> {
-        [Self::Retry, Self::Cancel, Self::Discard]
+        [Self::Requeue, Self::Cancel, Self::Discard]
             .into_iter()
             .find(|deed| deed.as_str() == text)
     }
 
     pub(crate) fn as_str(self) -> &'static str {
         match self {
-            Self::Retry => "retry",
+            Self::Requeue => "requeue",
             Self::Cancel => "cancel",
             Self::Discard => "discard",
         }
@@ -71,7 +71,7 @@ impl ManyDeed {
 
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Retry => texts::RETRY,
+            Self::Requeue => texts::REQUEUE,
             Self::Cancel => texts::CANCEL,
             Self::Discard => texts::DISCARD,
         }
@@ -81,7 +81,7 @@ impl ManyDeed {
     pub(crate) fn of(state: &str) -> &'static [Self] {
         match state {
             texts::READY | texts::SCHEDULED | texts::BLOCKED | texts::RUNNING => &[Self::Cancel, Self::Discard],
-            texts::DISCARDED | texts::CANCELLED => &[Self::Retry],
+            texts::DISCARDED | texts::CANCELLED => &[Self::Requeue],
             _ => &[],
         }
     }
@@ -125,7 +125,7 @@ pub(crate) fn find(method: &Method, path: &str) -> Result<Route, Lost> {
             Some(deed) => (Route::Do(Deed::Many(deed)), WRITE),
             None => (Route::Job(number(part)?), READ),
         },
-        ["jobs", id, "retry"] => (Route::Do(Deed::Retry(number(id)?)), WRITE),
+        ["jobs", id, "requeue"] => (Route::Do(Deed::Requeue(number(id)?)), WRITE),
         ["jobs", id, "run"] => (Route::Do(Deed::Run(number(id)?)), WRITE),
         ["jobs", id, "cancel"] => (Route::Do(Deed::Cancel(number(id)?)), WRITE),
         ["jobs", id, "discard"] => (Route::Do(Deed::Discard(number(id)?)), WRITE),

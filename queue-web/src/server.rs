@@ -92,7 +92,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`ServeError`].
+    /// [`ServeError::Remote`] when other machines could reach a site that asks nobody who they are, [`ServeError::Listen`] when
+    /// the address is not to be had.
     pub fn bind(mut site: Site, address: SocketAddr) -> Result<Self, ServeError> {
         let is_local = address.ip().is_loopback();
         if !is_local && !site.guard.asks() {

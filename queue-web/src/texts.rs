@@ -52,7 +52,7 @@ pub(crate) const SCHEDULES: &str = "Schedules";
 pub(crate) const BATCHES: &str = "Batches";
 pub(crate) const BATCH: &str = "Batch";
 
-pub(crate) const RETRY: &str = "Retry";
+pub(crate) const REQUEUE: &str = "Retry";
 pub(crate) const RUN_NOW: &str = "Run now";
 pub(crate) const CANCEL: &str = "Cancel";
 pub(crate) const DISCARD: &str = "Discard";
@@ -132,6 +132,7 @@ pub(crate) const TURN: &str = "Turn the pages";
 pub(crate) const FIND_ONE: &str = "Find one job by its id or key";
 pub(crate) const OPEN: &str = "Open";
 pub(crate) const UNIQUE_KEY: &str = "Unique key";
+pub(crate) const KEY_SHAPE: &str = "field=value";
 pub(crate) const KIND_OF_KEY: &str = "Kind of the unique key";
 pub(crate) const QUEUE_OF_KEY: &str = "Queue, if each has its own keys";
 pub(crate) const BYTES_LEFT: &str = "more bytes";
@@ -199,18 +200,19 @@ pub(crate) const WRONG_METHOD: &str = "This address does not take such a request
 pub(crate) const UNREADABLE: &str =
     "The request cannot be read: a value in it is too long, is not what is asked for, is given twice, or is no text.";
 #[cfg(feature = "axum")]
-pub(crate) const TOO_SLOW: &str = "The request comes too slowly.";
+pub(crate) const TOO_SLOW: &str = "The request comes too slowly. Send it again.";
 #[cfg(feature = "axum")]
 pub(crate) const LATE: &str =
     "The database does not answer in time. What was asked of it may still be done: look again later.";
-pub(crate) const TOO_LARGE: &str = "The request is too large.";
+pub(crate) const TOO_LARGE: &str = "The request is too large. Select fewer jobs, or give a shorter reason.";
 pub(crate) const NOT_A_FORM: &str = "Only forms are taken: application/x-www-form-urlencoded.";
 pub(crate) const NO_DATABASE: &str = "The database cannot be read now. The log of this server says why.";
 pub(crate) const PANICKED: &str = "This page is broken. The log of this server says why.";
 pub(crate) const DENIED_HOST: &str =
     "This server is not asked by that name. Use localhost, or let the program allow the name (SiteBuilder::host).";
 pub(crate) const DENIED_UNKNOWN: &str = "Log in first.";
-pub(crate) const DENIED_FOREIGN: &str = "The request comes from another site's page.";
+pub(crate) const DENIED_FOREIGN: &str =
+    "The request comes from another site's page. Open this site's own page, and do it there.";
 pub(crate) const DENIED_READ_ONLY: &str =
     "This page is read only: nobody is asked who they are. Give it a token or a function that authenticates.";
 pub(crate) const DENIED_MARK: &str =

@@ -25,9 +25,9 @@
 //!
 //! Each callback becomes ready exactly once, whatever crashes, and never before what it is told of. Its handler then runs as
 //! any job's does: at least once, and not if the job was cancelled or has expired before. It is an ordinary job with
-//! attempts of its own, stored with the batch, and does not belong to it: [`LeaseGuard::callback_of`](crate::LeaseGuard::callback_of) tells its handler which
-//! batch it is called for. A batch that a process left at the moment of its last commit is found by another one's
-//! maintenance, about a second later.
+//! attempts of its own, stored with the batch, and does not belong to it:
+//! [`LeaseGuard::callback_of`](crate::LeaseGuard::callback_of) tells its handler which batch it is called for. A batch that a
+//! process left at the moment of its last commit is found by another one's maintenance, about a second later.
 
 use diesel::result::Error;
 
@@ -73,7 +73,7 @@ pub enum BatchError {
         id: i64,
     },
     /// There is no such batch.
-    #[error("there is no batch {id}")]
+    #[error("there is no batch {id}: it may have been purged")]
     Missing {
         /// What was asked for.
         id: i64,

@@ -79,11 +79,7 @@ fn in_chunks<C: Backend>(
         let matching = filter.clone().state(*state).matching();
         let mut after = i64::MIN;
         loop {
-            let ids: Vec<i64> = conn
-                .jobs(schema, &matching, after, CHUNK)?
-                .iter()
-                .map(|job| job.id)
-                .collect();
+            let ids = conn.ids(schema, &matching, after, CHUNK)?;
             let Some(last) = ids.last() else { break };
             after = *last;
             act(conn, &ids)?;

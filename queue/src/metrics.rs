@@ -22,8 +22,8 @@
 //! | `leasehold_delivery_seconds` | histogram, `topic` alone | a delivery's run |
 //! | `leasehold_wait_seconds` | histogram | from a job's run time to its claim |
 //! | `leasehold_run_seconds` | histogram | a handler's run |
-//! | `leasehold_queue_depth` | gauge, `queue` alone | jobs that are due, every ten seconds; at most 10,000 of each kind and payload version are counted |
-//! | `leasehold_oldest_ready_seconds` | gauge, `queue` alone | how long the oldest of those counted has been due |
+//! | `leasehold_queue_depth` | gauge, `queue` alone | jobs that are due, every ten seconds; at most 10,000 of each queue are counted |
+//! | `leasehold_oldest_ready_seconds` | gauge, `queue` alone | how long the oldest of those counted, and of the first of each kind, has been due |
 //!
 //! A process's depth gauges show the queues that it serves, all processes' jobs in them. What a worker serves is there from its
 //! start, at zero. [`METRICS`] is this list for programs.
@@ -42,7 +42,7 @@ mod list;
 pub(crate) use list::begin;
 pub use list::{METRICS, Metric, MetricType};
 
-/// How many jobs of a kind and version are counted for the depth of a queue.
+/// How many jobs are counted for the depth of a queue.
 #[cfg(feature = "metrics")]
 pub(crate) const DEPTH_LIMIT: i64 = 10_000;
 

@@ -23,8 +23,8 @@ pub(crate) struct Greet {
 impl Handler<Conn> for Greet {
     fn run<'j>(self, lease: LeaseGuard<'j, Conn>, _: &()) -> Outcome<'j> {
         if self.name.trim().is_empty() {
-            // An error is kept with the job, and the job is tried again.
-            return Err(JobError::retry("nobody to greet"));
+            // Another try would not help: the job is kept, with this text. What fails by `?` is tried again.
+            return Err(JobError::discard("nobody to greet"));
         }
         let text = format!("Hello, {}!", self.name);
         // The row and the end of the job are one transaction: both are committed, or neither.

@@ -170,7 +170,8 @@ conformance! {
         let (mut conn, migrations) = (db.connect(), Migrations::new());
         let missing = migrations.check(&mut conn).unwrap_err();
         assert!(matches!(missing, MigrateError::Missing { .. }), "{missing:?}");
-        assert_eq!(missing.to_string(), "the tables of `leasehold` are not there: run `leasehold::migrate`");
+        let text = "the tables of `leasehold` are not there: run `leasehold::migrate`, or `leasehold migrate up`";
+        assert_eq!(missing.to_string(), text);
 
         migrate(&mut conn).unwrap();
         migrations.check(&mut conn).unwrap();

@@ -42,6 +42,19 @@ fn look<C: Bounded>(conn: &mut C, name: &str, empty: bool) {
                 .all(|queue| queue.ready.rows == 10_000 && queue.ready.more && queue.oldest.is_some())
         );
     });
+    // Of a queue in which every kind has more.
+    let serves = ["note", "unknown", "pair"].map(|kind| Served {
+        queue: "default".to_owned(),
+        kind: kind.to_owned(),
+        version: 1,
+    });
+    conn.assert_limited(&said("depths"), 10_100, 25_000, |conn| {
+        let depths = conn.depths(&schema, &serves, 10_000).unwrap();
+        assert!(
+            depths.len() == 1 && (empty || depths[0].ready == 10_000 && depths[0].oldest_ms > 0),
+            "{depths:?}"
+        );
+    });
     // 5,000 each that completed and were discarded.
     conn.assert_limited(&said("ended"), 11_000, 15_000, |conn| {
         many(inspect::ended(conn, &schema).unwrap().len(), 1);

@@ -43,7 +43,7 @@ conformance!(
         let text = refusal(Worker::<Connection, _>::new(db.url(), ()).register::<Note>());
         assert_eq!(
             text,
-            "the tables of `leasehold` are not there: run `leasehold::migrate`"
+            "the tables of `leasehold` are not there: run `leasehold::migrate`, or `leasehold migrate up`"
         );
     }
 );

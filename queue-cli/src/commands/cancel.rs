@@ -16,21 +16,24 @@ pub(super) fn run<C: AsBackend>(session: &mut Session<'_, C>, cancel: &Cancel) -
     };
     let (by, reason) = (cancel.by.name(), &cancel.reason);
     let dry_run = cancel.sure.dry_run;
-    let count = match cancel.chosen.target()? {
+    let (count, more) = match cancel.chosen.target()? {
         Target::One(id) => {
             chosen::is_open(session, id)?;
             if !dry_run && !manage::cancel(session.conn, &session.schema, id, how, &by, reason)? {
                 // It ended between the two looks.
                 chosen::is_open(session, id)?;
             }
-            1
+            (1, false)
         }
         Target::Many(filter) => {
             let states = cancel.chosen.states(&OPEN, OPEN.len())?;
             let found = chosen::confirm_many(session, &filter, states, &cancel.sure, "Cancel")?;
             match dry_run {
-                true => found,
-                false => manage::cancel_all(session.conn, &session.schema, &filter, how, &by, reason)?,
+                true => (found.rows, found.more),
+                false => (
+                    manage::cancel_all(session.conn, &session.schema, &filter, how, &by, reason)?,
+                    false,
+                ),
             }
         }
     };
@@ -39,5 +42,13 @@ pub(super) fn run<C: AsBackend>(session: &mut Session<'_, C>, cancel: &Cancel) -
         // A running one may still complete.
         false => "cancelled, or asked to stop",
     };
-    session.output.done(&Done { did, count, dry_run }, output::jobs(count))
+    session.output.done(
+        &Done {
+            did,
+            count,
+            more,
+            dry_run,
+        },
+        output::jobs(count),
+    )
 }

@@ -1,16 +1,16 @@
 //! The jobs that a command is to change.
 
 use leasehold::AsBackend;
-use leasehold::inspect::{self, Filter, State};
+use leasehold::inspect::{self, Count, Filter, State};
 
 use crate::cli::{Chosen, Sure};
 use crate::database::Session;
 use crate::failure::Failure;
 use crate::output;
 
-/// Jobs looked at in one go, and the most that a dry run counts.
+/// Jobs of one look, and the most looks at one state: each is bounded, however many there are.
 const PAGE: u32 = 1_000;
-const MOST: u64 = 100_000;
+const LOOKS: usize = 10;
 
 /// The states of jobs that have not ended.
 pub(super) const OPEN: [State; 2] = [State::Ready, State::Running];
@@ -42,7 +42,7 @@ impl Chosen {
             None => {
                 let names: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
                 Err(Failure::Refused(format!(
-                    "only {} jobs can be meant",
+                    "only {} jobs can be meant: give one of these states, or none",
                     names.join(" and ")
                 )))
             }
@@ -51,23 +51,20 @@ impl Chosen {
 }
 
 /// How many jobs in one of `states` match, as far as they are counted.
-pub(super) fn count<C: AsBackend>(
-    session: &mut Session<'_, C>,
-    filter: &Filter,
-    states: &[State],
-) -> Result<u64, Failure> {
-    let mut count = 0;
+fn count<C: AsBackend>(session: &mut Session<'_, C>, filter: &Filter, states: &[State]) -> Result<Count, Failure> {
+    let mut count = Count::default();
     for state in states {
         let filter = filter.clone().state(*state);
-        let mut after = 0;
-        while count < MOST {
-            let page = inspect::list(session.conn, &session.schema, &filter, after, PAGE)?;
-            count += page.len() as u64;
-            match page.last() {
-                Some(last) if page.len() == PAGE as usize => after = last.id,
-                _ => break,
+        let mut from = None;
+        for _ in 0..LOOKS {
+            let page = inspect::search(session.conn, &session.schema, &filter, from, PAGE)?;
+            count.rows += page.jobs.len() as u64;
+            from = page.next;
+            if from.is_none() {
+                break;
             }
         }
+        count.more |= from.is_some();
     }
     Ok(count)
 }
@@ -79,14 +76,15 @@ pub(super) fn confirm_many<C: AsBackend>(
     states: &[State],
     sure: &Sure,
     verb: &str,
-) -> Result<u64, Failure> {
+) -> Result<Count, Failure> {
     let count = count(session, filter, states)?;
-    if count == 0 {
+    if count == Count::default() {
         return Err(Failure::Nothing("no job matches".to_owned()));
     }
     if !sure.dry_run {
-        let about = if count >= MOST { "at least " } else { "" };
-        output::confirm(sure, &format!("{verb} {about}{count} {}?", output::jobs(count)))?;
+        let about = if count.more { "at least " } else { "" };
+        let rows = count.rows;
+        output::confirm(sure, &format!("{verb} {about}{rows} {}?", output::jobs(rows)))?;
     }
     Ok(count)
 }

@@ -2,6 +2,8 @@
 
 use clap::CommandFactory;
 use leasehold::AsBackend;
+use leasehold::migrate::{MigrateError, Migrations};
+use leasehold::schedule::ScheduleError;
 
 use crate::cli::{Cli, Command, Migrate, OnDatabase};
 use crate::database::{self, File, Run, Session};
@@ -58,6 +60,23 @@ pub(crate) fn run(cli: &Cli) -> Result<(), Failure> {
 
 impl Run for OnDatabase {
     fn run<C: AsBackend>(&self, session: &mut Session<'_, C>) -> Result<(), Failure> {
+        self.run_here(session).map_err(|failure| explained(session, failure))
+    }
+}
+
+/// In place of an error that names a table: that the tables are not there, or not as this program needs them, and what to do.
+fn explained<C: AsBackend>(session: &mut Session<'_, C>, failure: Failure) -> Failure {
+    let (Failure::Database(_) | Failure::Schedule(ScheduleError::Database(_))) = failure else {
+        return failure;
+    };
+    match Migrations::in_schema(&session.schema).check(session.conn) {
+        Ok(()) | Err(MigrateError::Database(_)) => failure,
+        Err(tables) => Failure::Migrate(tables),
+    }
+}
+
+impl OnDatabase {
+    fn run_here<C: AsBackend>(&self, session: &mut Session<'_, C>) -> Result<(), Failure> {
         match self {
             Self::Migrate(what) => migrate::run(session, what),
             Self::Stats(what) => stats::run(session, what),

@@ -35,6 +35,7 @@ pub(super) fn pause<C: AsBackend>(session: &mut Session<'_, C>, pause: &Pause) -
         &Done {
             did: "set",
             count: 1,
+            more: false,
             dry_run: false,
         },
         "pause",
@@ -52,6 +53,7 @@ pub(super) fn resume<C: AsBackend>(session: &mut Session<'_, C>, resume: &Resume
         &Done {
             did: "ended",
             count: 1,
+            more: false,
             dry_run: false,
         },
         "pause",

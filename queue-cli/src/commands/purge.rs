@@ -15,14 +15,18 @@ pub(super) fn run<C: AsBackend>(session: &mut Session<'_, C>, purge: &Purge) -> 
     let dry_run = purge.sure.dry_run;
     let filter = Filter::new().state(state).older_than(purge.older_than);
     let found = chosen::confirm_many(session, &filter, &[state], &purge.sure, "Remove for good")?;
-    let count = match dry_run {
-        true => found,
-        false => manage::purge(session.conn, &session.schema, state, purge.older_than)?,
+    let (count, more) = match dry_run {
+        true => (found.rows, found.more),
+        false => (
+            manage::purge(session.conn, &session.schema, state, purge.older_than)?,
+            false,
+        ),
     };
     session.output.done(
         &Done {
             did: "removed",
             count,
+            more,
             dry_run,
         },
         output::jobs(count),

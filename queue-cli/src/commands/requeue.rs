@@ -15,26 +15,30 @@ const FROM: [State; 2] = [State::Discarded, State::Cancelled];
 
 pub(super) fn run<C: AsBackend>(session: &mut Session<'_, C>, requeue: &Requeue) -> Result<(), Failure> {
     let (by, dry_run) = (requeue.by.name(), requeue.sure.dry_run);
-    let count = match requeue.chosen.target()? {
+    let (count, more) = match requeue.chosen.target()? {
         Target::One(id) => {
             match dry_run {
                 true => may_be_requeued(session, id)?,
                 false => manage::requeue(session.conn, &session.schema, id, &by)?,
             }
-            1
+            (1, false)
         }
         Target::Many(filter) => {
             let states = requeue.chosen.states(&FROM, 1)?;
             let found = chosen::confirm_many(session, &filter, states, &requeue.sure, "Put back to ready")?;
             match dry_run {
-                true => found,
-                false => all(manage::requeue_all(session.conn, &session.schema, &filter, &by)?)?,
+                true => (found.rows, found.more),
+                false => (
+                    all(manage::requeue_all(session.conn, &session.schema, &filter, &by)?)?,
+                    false,
+                ),
             }
         }
     };
     let done = Done {
         did: "requeued",
         count,
+        more,
         dry_run,
     };
     session.output.done(&done, output::jobs(count))

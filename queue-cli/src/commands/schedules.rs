@@ -60,6 +60,7 @@ pub(super) fn run<C: AsBackend>(session: &mut Session<'_, C>, what: &Schedules) 
                 let done = Done {
                     did: "removed",
                     count: 1,
+                    more: false,
                     dry_run: true,
                 };
                 return session.output.done(&done, "schedule");
@@ -106,6 +107,7 @@ fn done<C>(session: &Session<'_, C>, there: bool, name: &str, did: &'static str)
         &Done {
             did,
             count: 1,
+            more: false,
             dry_run: false,
         },
         "schedule",

@@ -14,7 +14,7 @@ pub(super) enum Action {
     Pause(String),
     Resume(String),
     Cancel { id: i64, hard: bool },
-    Retry(i64),
+    Requeue(i64),
 }
 
 impl Action {
@@ -26,7 +26,7 @@ impl Action {
             Self::Cancel { id, hard: true } => {
                 format!("Cancel job {id} at once? The commit of its handler is refused.")
             }
-            Self::Retry(id) => format!("Put job {id} back to ready?"),
+            Self::Requeue(id) => format!("Put job {id} back to ready?"),
         }
     }
 
@@ -60,7 +60,7 @@ impl Action {
                     (false, _) => format!("job {id} has ended"),
                 }
             }
-            Self::Retry(id) => {
+            Self::Requeue(id) => {
                 manage::requeue(conn, schema, *id, &by.name())?;
                 format!("job {id} is ready again")
             }

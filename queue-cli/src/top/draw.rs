@@ -11,7 +11,7 @@ use super::rows;
 use super::view::{Pane, View};
 use crate::output;
 
-const KEYS: &str = "Tab pane  ↑↓ row  p pause/resume  c cancel  C cancel at once  r retry  q quit";
+const KEYS: &str = "Tab pane  ↑↓ row  p pause/resume  c cancel  C cancel at once  r requeue  q quit";
 /// Seconds of the rates that have room.
 const SECONDS: usize = 40;
 

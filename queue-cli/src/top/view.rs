@@ -154,7 +154,7 @@ impl View {
                 .failure
                 .at()
                 .and_then(|at| self.look.failures.get(at))
-                .map(|failure| Action::Retry(failure.job)),
+                .map(|failure| Action::Requeue(failure.job)),
             ('p', _) => return self.elsewhere("queues"),
             ('c' | 'C', _) => return self.elsewhere("running jobs"),
             ('r', _) => return self.elsewhere("failures"),

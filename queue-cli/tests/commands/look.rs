@@ -158,11 +158,11 @@ conformance! {
     /// The text of an error may be anybody's.
     fn no_text_drives_the_terminal(db: &mut Db) {
         let mut conn = prepare(db);
-        let id = mail("\u{1b}[2Jgone\u{202e}").enqueue(&mut conn).unwrap().id().to_string();
+        let id = mail("\u{1b}[2Jgone\u{202e}\u{61c}").enqueue(&mut conn).unwrap().id().to_string();
         work(db);
         for arguments in [&["show", &id][..], &["list"], &["show", &id, "--payload"]] {
             let said = leasehold(db, arguments).ok().out;
-            assert!(!said.contains(['\u{1b}', '\u{202e}']), "{said:?}");
+            assert!(!said.contains(['\u{1b}', '\u{202e}', '\u{61c}']), "{said:?}");
         }
         let json = leasehold(db, &["show", &id, "--json"]).ok().json();
         assert!(json["errors"][0]["error"].as_str().unwrap().contains("\u{1b}[2Jgone"));

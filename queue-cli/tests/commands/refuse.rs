@@ -23,7 +23,10 @@ conformance! {
 
 conformance! {
     fn a_database_without_the_tables_is_told(db: &mut Db) {
-        leasehold(db, &["list"]).refused(4, "leasehold");
+        for command in ["list", "schedules list"] {
+            let words: Vec<&str> = command.split(' ').collect();
+            leasehold(db, &words).refused(4, "are not there: run `leasehold::migrate`, or `leasehold migrate up`");
+        }
     }
 }
 

@@ -88,7 +88,7 @@ conformance! {
 
 conformance! {
     fn a_page_that_others_reach_or_that_could_show_nothing_is_refused(db: &mut Db) {
-        leasehold(db, &["serve"]).refused(4, "the database: ");
+        leasehold(db, &["serve"]).refused(4, "the tables of `leasehold`");
         prepare(db);
         leasehold(db, &["serve", "--listen", "0.0.0.0:0"]).refused(2, "--token-file");
         leasehold(db, &["serve", "--token-file", "/nowhere/token"]).refused(2, "cannot read the token");

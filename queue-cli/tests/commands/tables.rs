@@ -35,7 +35,7 @@ conformance! {
     fn tables_may_have_another_schema(db: &mut Db) {
         leasehold(db, &["--schema", "other", "migrate", "up"]).ok();
         leasehold(db, &["--schema", "other", "stats"]).ok();
-        leasehold(db, &["stats"]).refused(4, "the database");
+        leasehold(db, &["stats"]).refused(4, "the tables of `leasehold`");
         leasehold(db, &["--schema", "Other!", "stats"]).refused(2, "cannot name a schema");
     }
 }

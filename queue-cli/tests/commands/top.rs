@@ -110,7 +110,7 @@ conformance! {
 }
 
 conformance! {
-    fn a_discarded_job_is_retried(db: &mut Db) {
+    fn a_discarded_job_is_requeued(db: &mut Db) {
         let mut conn = prepare(db);
         mail("no stamp").enqueue(&mut conn).unwrap();
         work(db);

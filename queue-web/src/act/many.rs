@@ -50,7 +50,7 @@ impl Many {
         let mut done = 0;
         for id in self.ids.iter().take_while(|_| since.elapsed() < PATIENCE) {
             let acted = match self.deed {
-                ManyDeed::Retry => match manage::requeue(conn, schema, *id, who) {
+                ManyDeed::Requeue => match manage::requeue(conn, schema, *id, who) {
                     Ok(()) => true,
                     Err(RequeueError::Database(error)) => return Err(error.into()),
                     Err(_) => false,

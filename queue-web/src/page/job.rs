@@ -45,7 +45,7 @@ fn actions(look: &Look<'_>, job: &JobSummary) -> Markup {
     html! {
         @if look.may_act() {
             div.actions {
-                @if matches!(job.state, State::Discarded | State::Cancelled) { (look.button(&path("retry"), &[], texts::RETRY)) }
+                @if matches!(job.state, State::Discarded | State::Cancelled) { (look.button(&path("requeue"), &[], texts::REQUEUE)) }
                 @if job.scheduled { (look.button(&path("run"), &[("generation", &generation)], texts::RUN_NOW)) }
                 @if is_open {
                     (end(look, &path("cancel"), texts::CANCEL, job.state == State::Running))

@@ -110,7 +110,7 @@ fn one(look: &Look<'_>, query: &Pairs) -> Markup {
             form.fields method="get" action=(look.to("/jobs")) role="search" aria-label=(texts::FIND_ONE) {
                 label { (texts::ID) input name="id" inputmode="numeric" size="8"; }
                 label { (texts::IDEMPOTENCY_KEY) input name="key" maxlength="255" value=(value("key")); }
-                label { (texts::UNIQUE_KEY) input name="unique" maxlength="1000" placeholder="field=value" value=(value("unique")); }
+                label { (texts::UNIQUE_KEY) input name="unique" maxlength="1000" placeholder=(texts::KEY_SHAPE) value=(value("unique")); }
                 label { (texts::KIND_OF_KEY) input name="kind" maxlength="128" value=(value("kind")); }
                 label { (texts::QUEUE_OF_KEY) input name="queue" maxlength="128" value=(value("queue")); }
                 button { (texts::OPEN) }

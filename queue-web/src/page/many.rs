@@ -112,7 +112,7 @@ fn form(look: &Look<'_>, deed: ManyDeed, query: &Pairs, state: &str, ids: &[i64]
                     }
                 }
             }
-            @if deed != ManyDeed::Retry { label { (texts::REASON) input name="reason" maxlength="500"; } }
+            @if deed != ManyDeed::Requeue { label { (texts::REASON) input name="reason" maxlength="500"; } }
             button.danger { (deed.name()) " " (jobs_said(ids.len() as u64)) }
         }
     }

@@ -52,13 +52,13 @@ fn row(look: &Look<'_>, queue: &QueueRecord, pauses: &[Pause]) -> Markup {
                 }
             }
             td { @match queue.oldest { Some(age) => (time::span(age)), None => "–" } }
-            @if look.may_act() { td { (hold(look, queue, pauses)) } }
+            @if look.may_act() { td { (pause_or_resume(look, queue, pauses)) } }
         }
     }
 }
 
-/// Pauses a queue, or resumes it; what is paused with everything is resumed with everything, too.
-fn hold(look: &Look<'_>, queue: &QueueRecord, pauses: &[Pause]) -> Markup {
+/// The button for one queue; what is paused with everything is resumed with everything, too.
+fn pause_or_resume(look: &Look<'_>, queue: &QueueRecord, pauses: &[Pause]) -> Markup {
     let scope = Scope::Queue(&queue.queue);
     match pauses.iter().any(|pause| pause.scope() == scope) {
         true => resume(look, scope),

@@ -39,7 +39,7 @@ pub(crate) fn paths<C: Backend>(fixture: &Fixture<C>) -> Vec<(&'static str, Stri
         ("jobs", "/jobs?state=discarded".to_owned()),
         (
             "jobs-many",
-            "/jobs/retry?state=discarded&kind=send-email&which=all".to_owned(),
+            "/jobs/requeue?state=discarded&kind=send-email&which=all".to_owned(),
         ),
         ("jobs-one", format!("/jobs/{}", fixture.failed)),
         ("jobs-running", format!("/jobs/{}", fixture.held)),
@@ -86,7 +86,7 @@ async fn turn_pages(page: &Page) -> Result<(), CmdError> {
 
 async fn act<C: Backend>(page: &Page, fixture: &Fixture<C>) -> Result<(), CmdError> {
     page.open(&format!("/jobs/{}", fixture.failed)).await?;
-    page.click("form[action$=retry] button").await?;
+    page.click("form[action$=requeue] button").await?;
     page.says("ready").await?;
 
     page.open(&format!("/jobs/{}", fixture.waiting)).await?;
@@ -94,7 +94,7 @@ async fn act<C: Backend>(page: &Page, fixture: &Fixture<C>) -> Result<(), CmdErr
     page.write("form[action$=cancel] [name=reason]", "not needed").await?;
     page.click("form[action$=cancel] button").await?;
     page.says("not needed").await?;
-    page.click("form[action$=retry] button").await?;
+    page.click("form[action$=requeue] button").await?;
     page.click("details:nth-of-type(2) summary").await?;
     page.click("form[action$=discard] button").await?;
     page.says("no reason given").await?;
@@ -119,7 +119,7 @@ async fn act<C: Backend>(page: &Page, fixture: &Fixture<C>) -> Result<(), CmdErr
 
     page.open("/jobs?state=discarded&error=not+an+address").await?;
     page.click(&format!("input[value='{}']", fixture.another)).await?;
-    page.click("button[formaction$=retry][value=job]").await?;
+    page.click("button[formaction$=requeue][value=job]").await?;
     page.says("Retry 1 job?").await?;
     page.click("button.danger").await?;
     page.says("Retry: 1 of 1").await?;

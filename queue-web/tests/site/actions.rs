@@ -14,7 +14,7 @@ fn state<C: Backend>(conn: &mut C, id: i64) -> State {
 }
 
 conformance!(
-    fn a_job_is_cancelled_retried_and_discarded(db: &mut Db) {
+    fn a_job_is_cancelled_requeued_and_discarded(db: &mut Db) {
         let mut conn = prepare(db);
         let id = Note { n: 1 }.enqueue(&mut conn).unwrap().id();
         let visit = Visit::begin(db);
@@ -28,16 +28,16 @@ conformance!(
         assert_eq!(again.status, 409);
         again.shows("It has ended already.");
 
-        page.shows(&path("retry"));
-        visit.done(&path("retry"), &[]);
+        page.shows(&path("requeue"));
+        visit.done(&path("requeue"), &[]);
         assert_eq!(state(&mut conn, id), State::Ready);
-        assert_eq!(visit.act(&path("retry"), &[]).status, 409);
+        assert_eq!(visit.act(&path("requeue"), &[]).status, 409);
 
         visit.done(&path("discard"), &[("reason", SCRIPT)]).is_tame();
         assert_eq!(state(&mut conn, id), State::Discarded);
         assert_eq!(visit.act("/jobs/999999/cancel", &[]).status, 404);
-        assert_eq!(visit.act("/jobs/999999/retry", &[]).status, 404);
-        assert_eq!(visit.act("/jobs/x/retry", &[]).status, 404);
+        assert_eq!(visit.act("/jobs/999999/requeue", &[]).status, 404);
+        assert_eq!(visit.act("/jobs/x/requeue", &[]).status, 404);
     }
 );
 
@@ -197,17 +197,17 @@ conformance!(
         let look = request("GET", &job).header("x-user", "Grace");
         let page = send(&site, look.body(Vec::new()).unwrap());
         let (seed, mark) = (page.cookie(), page.mark());
-        let retry = |user: &str, seed: &str, mark: &str| {
-            let request = form(&format!("{job}/retry"))
+        let requeue = |user: &str, seed: &str, mark: &str| {
+            let request = form(&format!("{job}/requeue"))
                 .header("x-user", user)
                 .header(COOKIE, seed);
             send(&site, request.body(encoded(&[("mark", mark)])).unwrap())
                 .status
                 .as_u16()
         };
-        assert_eq!(retry("Grace", "", &mark), 403);
-        assert_eq!(retry("Ada", &seed, &mark), 403);
-        assert_eq!(retry("Grace", &seed, &mark), 303);
+        assert_eq!(requeue("Grace", "", &mark), 403);
+        assert_eq!(requeue("Ada", &seed, &mark), 403);
+        assert_eq!(requeue("Grace", &seed, &mark), 303);
         assert_eq!(state(&mut conn, id), State::Ready);
     }
 );

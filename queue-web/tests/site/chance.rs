@@ -29,7 +29,7 @@ conformance!(
             "/batches/1",
             "/workflows/1",
             "/jobs/cancel",
-            "/jobs/retry",
+            "/jobs/requeue",
             "/jobs/1/run",
             "/jobs/1/discard",
             "/pause",

@@ -74,7 +74,7 @@ conformance!(
         let id = Note { n: 1 }.enqueue(&mut conn).unwrap().id();
         let visit = Visit::begin(db);
         visit.done(&format!("/jobs/{id}/cancel"), &[("reason", "too early")]);
-        visit.done(&format!("/jobs/{id}/retry"), &[]);
+        visit.done(&format!("/jobs/{id}/requeue"), &[]);
         let told = visit.done(&format!("/jobs/{id}/discard"), &[("reason", SCRIPT)]);
         let by = "by <strong>Ada</strong>, Generation";
         let parts = [

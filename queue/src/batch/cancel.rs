@@ -13,8 +13,8 @@ const PAGE: i64 = 500;
 /// Cancels a batch, and returns how many of its jobs were cancelled or asked to stop.
 ///
 /// Nothing can be added to it from now on, and each of its jobs that has not ended is cancelled as
-/// [`manage::cancel`](crate::manage::cancel()) does: those that are ready at once, running ones at once ([`Cancel::Hard`]) or by request
-/// ([`Cancel::Soft`]). Its callback for "all done" is called once all have ended.
+/// [`manage::cancel`](crate::manage::cancel()) does: those that are ready at once, running ones at once ([`Cancel::Hard`]) or by
+/// request ([`Cancel::Soft`]). Its callback for "all done" is called once all have ended.
 ///
 /// Outside of a transaction each job is cancelled by itself; a call that was cut short can be made again. Inside of one that
 /// is repeatable read or serializable, a job that was added since it began is not seen, and runs.

@@ -1,3 +1,5 @@
+//! What can be found.
+
 use std::time::Duration;
 
 /// How bad a [`Finding`] is.

@@ -68,7 +68,8 @@ impl Finding {
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::TablesMissing { .. } | Self::MigrationsPending { .. } => {
-                "Run the migrations: `leasehold::migrate` in the program, or the texts that `Migrations::sql` gives."
+                "Run the migrations: `leasehold migrate up`, `leasehold::migrate` in the program, or the texts that \
+                 `Migrations::sql` gives."
             }
             Self::MigrationsUnknown { .. } => "Check with that program: it knows what the tables should be.",
             Self::ProgramTooOld { .. } => "Update the program, for it is refused at its start.",
@@ -84,7 +85,9 @@ impl Finding {
                 "Tell each worker so with `Worker::transaction_pooler`, and give its role the settings of `RoleNames::pooled_login`; \
                  or connect workers to the server itself."
             }
-            Self::PausedForLong { .. } => "Resume it (`manage::resume`) if it was forgotten: its jobs wait.",
+            Self::PausedForLong { .. } => {
+                "Resume it (`leasehold resume`, or `manage::resume`) if it was forgotten: its jobs wait."
+            }
             Self::UnsafeSetting {
                 name: "synchronous", ..
             } => "Open each connection with `PRAGMA synchronous = FULL`.",
@@ -109,7 +112,7 @@ impl Finding {
             Self::SessionsHidden { .. } => "Check as a member of pg_read_all_stats: `GRANT pg_read_all_stats TO …`.",
             Self::Index { invalid: true, .. } => "Build it again with `REINDEX INDEX CONCURRENTLY`.",
             Self::Index { .. } => {
-                "Create it again, as the migration does that made it (`leasehold::migrate` has the texts)."
+                "Create it again, as the migration does that made it (`Migrations::sql` gives the texts)."
             }
             Self::Clock { .. } => {
                 "Synchronise the clocks. Leases go by the server's; run times given as an instant do not."
@@ -121,7 +124,7 @@ impl Finding {
                 "Start a worker, for each worker sweeps all queues; if one runs, its log says why not."
             }
             Self::QueueUnserved { .. } => {
-                "Start a worker that serves the queue, or move the jobs by enqueuing them to another one."
+                "Start a worker that serves the queue; or cancel the jobs, and enqueue them to another one."
             }
             Self::KindUnserved { .. } => {
                 "Register the kind on a worker of the queue, in the version that is enqueued; or cancel the jobs if the kind is mistyped."

@@ -43,8 +43,8 @@ pub struct ActionRecord {
     pub at: SystemTime,
     /// Who, as the caller of [`manage`](crate::manage) said.
     pub by: String,
-    /// What: `cancel`, `request cancel` (a running handler was asked to stop), `discard`, `requeue`, `edit`, `forget steps`, `pause`,
-    /// `resume` or `remove`.
+    /// What: `cancel`, `request cancel` (a running handler was asked to stop), `discard`, `requeue`, `edit`, `forget steps`,
+    /// `pause`, `resume` or `remove`.
     pub action: String,
     /// To what.
     pub target: Target,

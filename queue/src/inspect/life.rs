@@ -130,8 +130,8 @@ pub struct Life {
 
 /// The whole life of one job, for a timeline; `None` when there is none with this id.
 ///
-/// Of its steps the first 1,000 are told, without their results. It is put together from several looks, between which the job may move on: a caller who minds looks inside a transaction
-/// that sees one state of the database.
+/// Of its steps the first 1,000 are told, without their results. It is put together from several looks, between which the job
+/// may move on: a caller who minds looks inside a transaction that sees one state of the database.
 ///
 /// # Errors
 ///

@@ -30,7 +30,7 @@ pub struct Place(PlaceRow);
 
 /// A text that is no [`Place`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no place in a list of jobs")]
+#[error("`{0}` is no place in a list of jobs: give what the page before said, or nothing for the first one")]
 pub struct PlaceError(String);
 
 impl fmt::Display for Place {
@@ -76,8 +76,8 @@ pub struct Page {
 /// It takes milliseconds however many jobs there are and however few match: it looks at 10,000 jobs and says where it ended, so
 /// an answer always comes, and a page may be empty though there is more. Of a filter the state and the batch narrow what is looked
 /// at: discarded, cancelled and completed jobs are looked at by the time of their end, the last first, and running ones alone. All
-/// others go by id, and so do those of a batch, which are looked at alone. With an error's text each job that is looked at costs a look at its errors, too. Jobs that move while
-/// somebody turns pages may be missed or seen twice.
+/// others go by id, and so do those of a batch, which are looked at alone. With an error's text each job that is looked at costs
+/// a look at its errors, too. Jobs that move while somebody turns pages may be missed or seen twice.
 ///
 /// Payloads are not read.
 ///

@@ -28,7 +28,7 @@ pub enum WaitError {
         timeout: Duration,
     },
     /// There is no such row.
-    #[error("there is no {what}")]
+    #[error("there is no {what}: it may have been purged")]
     Missing {
         /// The job or batch.
         what: String,

@@ -72,9 +72,9 @@ impl From<PauseRow> for Pause {
 
 /// Pauses a queue, a kind or everything, in all processes and until [`resume`].
 ///
-/// Once this is committed, no claim takes such a job. Jobs that were claimed before go on, those among them that were claimed ahead
-/// of the threads, and jobs can still be enqueued. A pause of what is paused already
-/// replaces its time, name and reason. Part of the transaction that is open on `conn`, if any.
+/// Once this is committed, no claim takes such a job. Jobs that were claimed before go on, also those that were prefetched, and
+/// jobs can still be enqueued. A pause of what is paused already replaces its time, name and reason. Part of the transaction
+/// that is open on `conn`, if any.
 ///
 /// # Errors
 ///

@@ -130,13 +130,13 @@ pub const METRICS: &[Metric] = &[
         Gauge,
         "leasehold_queue_depth",
         QUEUE,
-        "jobs that are due, every ten seconds; at most 10,000 of each kind and payload version are counted",
+        "jobs that are due, every ten seconds; at most 10,000 of each queue are counted",
     ),
     metric(
         Gauge,
         "leasehold_oldest_ready_seconds",
         QUEUE,
-        "how long the oldest of those counted has been due",
+        "how long the oldest of those counted, and of the first of each kind, has been due",
     ),
 ];
 

@@ -19,13 +19,13 @@ pub enum MigrateError {
         minimum: i32,
     },
     /// The tables are not there.
-    #[error("the tables of `{schema}` are not there: run `leasehold::migrate`")]
+    #[error("the tables of `{schema}` are not there: run `leasehold::migrate`, or `leasehold migrate up`")]
     Missing {
         /// The schema's name.
         schema: String,
     },
     /// Migrations of this program are not applied.
-    #[error("the tables of `{schema}` lack {versions:?}: run `leasehold::migrate`")]
+    #[error("the tables of `{schema}` lack {versions:?}: run `leasehold::migrate`, or `leasehold migrate up`")]
     Pending {
         /// The schema's name.
         schema: String,

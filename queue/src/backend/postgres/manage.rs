@@ -6,7 +6,7 @@ use uuid::Uuid;
 use crate::backend::{Change, JobRow, ManageStatements, Matching, PurgeCursor, Purged, RequeuedRow, RunAt};
 use crate::inspect::State;
 use crate::schema::Schema;
-use crate::sql::{Id, Sql, bind};
+use crate::sql::{Bind, Id, Sql, bind};
 use crate::transaction::atomically;
 
 /// The columns of both tables by which jobs are chosen, `$since` being when the age of a row begins.
@@ -30,26 +30,40 @@ macro_rules! failed_with {
     };
 }
 
-const JOBS: &str = concat!(
-    "(SELECT ",
-    job_columns!(),
-    ", cancel_requested_at IS NOT NULL AS cancel_requested, NULL::bigint AS finished_at_ms, NULL::pg_catalog.text AS reason
-    FROM leasehold.jobs AS j WHERE ",
-    matching!("j.created_at"),
-    " AND ($6 IS NULL OR ",
-    failed_with!(),
-    ") AND j.id > $7 ORDER BY j.id LIMIT $8)
+/// These columns of the jobs that were chosen, by id.
+macro_rules! chosen {
+    (open: [$($open:tt)*], ended: [$($ended:tt)*]) => {
+        concat!(
+            "(SELECT ",
+            $($open)*,
+            " FROM leasehold.jobs AS j WHERE ",
+            matching!("j.created_at"),
+            " AND ($6 IS NULL OR ",
+            failed_with!(),
+            ") AND j.id > $7 ORDER BY j.id LIMIT $8)
     UNION ALL
     (SELECT ",
-    job_columns!(),
-    ", false, pg_catalog.floor(extract(epoch FROM finished_at) * 1000)::bigint, reason
-    FROM leasehold.finished_jobs AS j WHERE ",
-    matching!("j.finished_at"),
-    " AND ($6 IS NULL OR pg_catalog.strpos(j.reason, $6) > 0 OR ",
-    failed_with!(),
-    ") AND j.id > $7 ORDER BY j.id LIMIT $8)
+            $($ended)*,
+            " FROM leasehold.finished_jobs AS j WHERE ",
+            matching!("j.finished_at"),
+            " AND ($6 IS NULL OR pg_catalog.strpos(j.reason, $6) > 0 OR ",
+            failed_with!(),
+            ") AND j.id > $7 ORDER BY j.id LIMIT $8)
     ORDER BY id LIMIT $8"
+        )
+    };
+}
+
+const JOBS: &str = chosen!(
+    open: [
+        job_columns!(),
+        ", cancel_requested_at IS NOT NULL AS cancel_requested, NULL::bigint AS finished_at_ms, NULL::pg_catalog.text AS reason"
+    ],
+    ended: [job_columns!(), ", false, pg_catalog.floor(extract(epoch FROM finished_at) * 1000)::bigint, reason"]
 );
+
+// A payload may have a megabyte.
+const IDS: &str = chosen!(open: ["j.id"], ended: ["j.id"]);
 
 const LOCK_OPEN: &str = "
     SELECT id, state, generation, lease_token FROM leasehold.jobs WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE
@@ -231,19 +245,38 @@ fn under_lock(
     Ok(written.into_iter().map(|row| row.id).collect())
 }
 
+type Chosen<'m> = (
+    Bind<Nullable<Text>, Option<&'static str>>,
+    Bind<Nullable<Text>, Option<&'m str>>,
+    Bind<Nullable<Text>, Option<&'m str>>,
+    Bind<Nullable<BigInt>, Option<i64>>,
+    Bind<Nullable<BigInt>, Option<i64>>,
+    Bind<Nullable<Text>, Option<&'m str>>,
+    Bind<BigInt, i64>,
+    Bind<BigInt, i64>,
+);
+
+fn chosen(matching: &Matching, after: i64, limit: i64) -> Chosen<'_> {
+    (
+        bind(matching.state),
+        bind(matching.kind.as_deref()),
+        bind(matching.queue.as_deref()),
+        bind(matching.batch_id),
+        bind(matching.older_than_ms),
+        bind(matching.error.as_deref()),
+        bind(after),
+        bind(limit),
+    )
+}
+
 impl ManageStatements for PgConnection {
     fn jobs(&mut self, schema: &Schema, matching: &Matching, after: i64, limit: i64) -> QueryResult<Vec<JobRow>> {
-        let binds = (
-            bind::<Nullable<Text>, _>(matching.state),
-            bind::<Nullable<Text>, _>(matching.kind.as_deref()),
-            bind::<Nullable<Text>, _>(matching.queue.as_deref()),
-            bind::<Nullable<BigInt>, _>(matching.batch_id),
-            bind::<Nullable<BigInt>, _>(matching.older_than_ms),
-            bind::<Nullable<Text>, _>(matching.error.as_deref()),
-            bind::<BigInt, _>(after),
-            bind::<BigInt, _>(limit),
-        );
-        Sql(schema.render(JOBS), binds).load(self)
+        Sql(schema.render(JOBS), chosen(matching, after, limit)).load(self)
+    }
+
+    fn ids(&mut self, schema: &Schema, matching: &Matching, after: i64, limit: i64) -> QueryResult<Vec<i64>> {
+        let ids: Vec<Id> = Sql(schema.render(IDS), chosen(matching, after, limit)).load(self)?;
+        Ok(ids.into_iter().map(|row| row.id).collect())
     }
 
     fn request_cancel(&mut self, schema: &Schema, ids: &[i64]) -> QueryResult<Vec<i64>> {

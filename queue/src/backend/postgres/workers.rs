@@ -31,21 +31,37 @@ const SERVED_KINDS: &str = "
     GROUP BY 1 ORDER BY 1
 ";
 
-const DEPTHS: &str = "
-    SELECT served.queue, pg_catalog.sum(waiting.jobs)::bigint AS ready,
-        coalesce(pg_catalog.max(pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp() - waiting.oldest) * 1000)), 0)::bigint
-            AS oldest_ms
-    FROM unnest($1, $2, $3) AS served (queue, kind, version)
+/// What of a (queue, kind, version) is due, in the order of the claim.
+macro_rules! due_of {
+    ($limit:literal) => {
+        concat!(
+            "unnest($1, $2, $3) AS served (queue, kind, version) CROSS JOIN LATERAL (
+                SELECT j.run_at FROM leasehold.jobs AS j
+                WHERE j.queue = served.queue AND j.kind = served.kind AND j.version = served.version
+                  AND j.state = 'ready' AND NOT j.scheduled AND j.blocked_by IS NULL
+                ORDER BY -j.priority::pg_catalog.int4, j.run_at, j.id LIMIT ",
+            $limit,
+            ") AS waiting WHERE served.queue = queues.queue"
+        )
+    };
+}
+
+// Counting a queue ends early; the first of each kind and version is looked at in any case.
+const DEPTHS: &str = concat!(
+    "SELECT queues.queue, counted.jobs AS ready, coalesce(
+            pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp() - least(counted.oldest, heads.oldest)) * 1000), 0
+        )::bigint AS oldest_ms
+    FROM (SELECT DISTINCT given.queue FROM unnest($1) AS given (queue)) AS queues
     CROSS JOIN LATERAL (
-        SELECT pg_catalog.count(*) AS jobs, pg_catalog.min(one.run_at) AS oldest FROM (
-            SELECT j.run_at FROM leasehold.jobs AS j
-            WHERE j.queue = served.queue AND j.kind = served.kind AND j.version = served.version
-              AND j.state = 'ready' AND NOT j.scheduled AND j.blocked_by IS NULL
-            ORDER BY -j.priority::pg_catalog.int4, j.run_at, j.id LIMIT $4
-        ) AS one
-    ) AS waiting
-    GROUP BY served.queue
-";
+        SELECT pg_catalog.count(*) AS jobs, pg_catalog.min(one.run_at) AS oldest
+        FROM (SELECT waiting.run_at FROM ",
+    due_of!("$4"),
+    " LIMIT $4) AS one
+    ) AS counted
+    CROSS JOIN LATERAL (SELECT pg_catalog.min(waiting.run_at) AS oldest FROM ",
+    due_of!("1"),
+    ") AS heads"
+);
 
 impl WorkerStatements for PgConnection {
     fn show_worker(&mut self, schema: &Schema, worker: &WorkerRow) -> QueryResult<usize> {

@@ -94,6 +94,9 @@ pub trait ManageStatements {
     /// Jobs with an id above `after`, in id order, `limit` at the most.
     fn jobs(&mut self, schema: &Schema, matching: &Matching, after: i64, limit: i64) -> QueryResult<Vec<JobRow>>;
 
+    /// The ids of the same jobs.
+    fn ids(&mut self, schema: &Schema, matching: &Matching, after: i64, limit: i64) -> QueryResult<Vec<i64>>;
+
     /// Asks running jobs to stop (`cancel_requested_at`), leaving their generation; returns the ids of those that run.
     fn request_cancel(&mut self, schema: &Schema, ids: &[i64]) -> QueryResult<Vec<i64>>;
 

@@ -38,7 +38,7 @@ pub struct DepthRow {
     /// Jobs that are due.
     #[diesel(sql_type = BigInt)]
     pub ready: i64,
-    /// Milliseconds since the oldest of them came due.
+    /// Milliseconds since the oldest of those counted, and of the first of each kind and version, came due.
     #[diesel(sql_type = BigInt)]
     pub oldest_ms: i64,
 }
@@ -53,6 +53,6 @@ pub trait WorkerStatements {
     /// The kinds that processes serve which have shown themselves within a minute.
     fn served_kinds(&mut self, schema: &Schema) -> QueryResult<Vec<KindRow>>;
 
-    /// What waits in the queues that a program serves; of each (queue, kind, version) no more than `at_most` are counted.
+    /// What waits in the queues that a program serves; of each queue no more than `at_most` are counted.
     fn depths(&mut self, schema: &Schema, serves: &[Served], at_most: i64) -> QueryResult<Vec<DepthRow>>;
 }

@@ -11,7 +11,7 @@ use super::{json, now_ms, write};
 use crate::backend::{Change, JobRow, ManageStatements, Matching, PurgeCursor, Purged, RequeuedRow, RunAt};
 use crate::inspect::State;
 use crate::schema::Schema;
-use crate::sql::{Id, Sql, bind};
+use crate::sql::{Bind, Id, Sql, bind};
 
 /// The columns of both tables by which jobs are chosen, `$since` being when the age of a row begins, `$now` the time.
 macro_rules! matching {
@@ -34,26 +34,37 @@ macro_rules! failed_with {
     };
 }
 
-const JOBS: &str = concat!(
-    "SELECT * FROM (SELECT ",
-    job_columns!(),
-    ", cancel_requested_at IS NOT NULL AS cancel_requested, NULL AS finished_at_ms, NULL AS reason
-    FROM leasehold_jobs AS j WHERE ",
-    matching!("j.created_at", "$9"),
-    " AND ($6 IS NULL OR ",
-    failed_with!(),
-    ") AND j.id > $7 ORDER BY j.id LIMIT $8 + 0)
+/// These columns of the jobs that were chosen, by id.
+macro_rules! chosen {
+    (open: [$($open:tt)*], ended: [$($ended:tt)*]) => {
+        concat!(
+            "SELECT * FROM (SELECT ",
+            $($open)*,
+            " FROM leasehold_jobs AS j WHERE ",
+            matching!("j.created_at", "$9"),
+            " AND ($6 IS NULL OR ",
+            failed_with!(),
+            ") AND j.id > $7 ORDER BY j.id LIMIT $8 + 0)
     UNION ALL
     SELECT * FROM (SELECT ",
-    job_columns!(),
-    ", false, finished_at, reason
-    FROM leasehold_finished_jobs AS j WHERE ",
-    matching!("j.finished_at", "$9"),
-    " AND ($6 IS NULL OR instr(j.reason, $6) > 0 OR ",
-    failed_with!(),
-    ") AND j.id > $7 ORDER BY j.id LIMIT $8 + 0)
+            $($ended)*,
+            " FROM leasehold_finished_jobs AS j WHERE ",
+            matching!("j.finished_at", "$9"),
+            " AND ($6 IS NULL OR instr(j.reason, $6) > 0 OR ",
+            failed_with!(),
+            ") AND j.id > $7 ORDER BY j.id LIMIT $8 + 0)
     ORDER BY id LIMIT $8 + 0"
+        )
+    };
+}
+
+const JOBS: &str = chosen!(
+    open: [job_columns!(), ", cancel_requested_at IS NOT NULL AS cancel_requested, NULL AS finished_at_ms, NULL AS reason"],
+    ended: [job_columns!(), ", false, finished_at, reason"]
 );
+
+// A payload may have a megabyte.
+const IDS: &str = chosen!(open: ["j.id"], ended: ["j.id"]);
 
 const REQUEST_CANCEL: &str = "
     UPDATE leasehold_jobs SET cancel_requested_at = coalesce(cancel_requested_at, $2)
@@ -174,20 +185,40 @@ struct Finished {
     states: i16,
 }
 
+type Chosen<'m> = (
+    Bind<Nullable<Text>, Option<&'static str>>,
+    Bind<Nullable<Text>, Option<&'m str>>,
+    Bind<Nullable<Text>, Option<&'m str>>,
+    Bind<Nullable<BigInt>, Option<i64>>,
+    Bind<Nullable<BigInt>, Option<i64>>,
+    Bind<Nullable<Text>, Option<&'m str>>,
+    Bind<BigInt, i64>,
+    Bind<BigInt, i64>,
+    Bind<BigInt, i64>,
+);
+
+fn chosen(matching: &Matching, after: i64, limit: i64) -> Chosen<'_> {
+    (
+        bind(matching.state),
+        bind(matching.kind.as_deref()),
+        bind(matching.queue.as_deref()),
+        bind(matching.batch_id),
+        bind(matching.older_than_ms),
+        bind(matching.error.as_deref()),
+        bind(after),
+        bind(limit),
+        bind(now_ms()),
+    )
+}
+
 impl ManageStatements for SqliteConnection {
     fn jobs(&mut self, schema: &Schema, matching: &Matching, after: i64, limit: i64) -> QueryResult<Vec<JobRow>> {
-        let binds = (
-            bind::<Nullable<Text>, _>(matching.state),
-            bind::<Nullable<Text>, _>(matching.kind.as_deref()),
-            bind::<Nullable<Text>, _>(matching.queue.as_deref()),
-            bind::<Nullable<BigInt>, _>(matching.batch_id),
-            bind::<Nullable<BigInt>, _>(matching.older_than_ms),
-            bind::<Nullable<Text>, _>(matching.error.as_deref()),
-            bind::<BigInt, _>(after),
-            bind::<BigInt, _>(limit),
-            bind::<BigInt, _>(now_ms()),
-        );
-        Sql(schema.render(JOBS), binds).load(self)
+        Sql(schema.render(JOBS), chosen(matching, after, limit)).load(self)
+    }
+
+    fn ids(&mut self, schema: &Schema, matching: &Matching, after: i64, limit: i64) -> QueryResult<Vec<i64>> {
+        let ids: Vec<Id> = Sql(schema.render(IDS), chosen(matching, after, limit)).load(self)?;
+        Ok(ids.into_iter().map(|row| row.id).collect())
     }
 
     fn request_cancel(&mut self, schema: &Schema, ids: &[i64]) -> QueryResult<Vec<i64>> {

@@ -25,17 +25,42 @@ const SERVED_KINDS: &str = "
     GROUP BY 1 ORDER BY 1
 ";
 
-const DEPTHS: &str = "
-    SELECT queue, sum(jobs) AS ready, coalesce(max($2 - oldest), 0) AS oldest_ms FROM (
-        SELECT served.value->>0 AS queue,
-            (SELECT count(*) FROM (SELECT 1 FROM leasehold_jobs WHERE queue = served.value->>0 AND kind = served.value->>1
-                AND version = served.value->>2 AND state = 'ready' AND scheduled = 0 AND blocked_by IS NULL LIMIT $3 + 0)) AS jobs,
-            (SELECT min(run_at) FROM (SELECT run_at FROM leasehold_jobs WHERE queue = served.value->>0
-                AND kind = served.value->>1 AND version = served.value->>2 AND state = 'ready' AND scheduled = 0
-                AND blocked_by IS NULL ORDER BY priority DESC, run_at, id LIMIT $3 + 0)) AS oldest
-        FROM json_each($1) AS served
-    ) GROUP BY queue
-";
+/// What of a (queue, kind, version) is due.
+macro_rules! due_of_served {
+    () => {
+        "j.queue = served.value->>0 AND j.kind = served.value->>1 AND j.version = served.value->>2 AND j.state = 'ready'
+            AND j.scheduled = 0 AND j.blocked_by IS NULL"
+    };
+}
+
+/// Counting a queue ends early; the first of each kind and version is looked at in any case.
+const DEPTHS: &str = concat!(
+    "SELECT queue, ready, coalesce(max($2 - min(oldest, coalesce(counted, oldest)), 0), 0) AS oldest_ms FROM (
+        SELECT queues.queue AS queue, (
+            SELECT count(*) FROM (
+                SELECT 1 FROM json_each($1) AS served CROSS JOIN leasehold_jobs AS j
+                WHERE served.value->>0 = queues.queue AND ",
+    due_of_served!(),
+    " LIMIT $3 + 0)
+        ) AS ready, (
+            SELECT min(run_at) FROM (
+                SELECT j.run_at FROM json_each($1) AS served CROSS JOIN leasehold_jobs AS j
+                WHERE served.value->>0 = queues.queue AND ",
+    due_of_served!(),
+    " LIMIT $3 + 0)
+        ) AS counted, (
+            SELECT min(head) FROM (
+                SELECT (
+                    SELECT j.run_at FROM leasehold_jobs AS j WHERE ",
+    due_of_served!(),
+    " ORDER BY j.priority DESC, j.run_at, j.id LIMIT 1
+                ) AS head
+                FROM json_each($1) AS served WHERE served.value->>0 = queues.queue
+            )
+        ) AS oldest
+        FROM (SELECT DISTINCT given.value->>0 AS queue FROM json_each($1) AS given) AS queues
+    )"
+);
 
 impl WorkerStatements for SqliteConnection {
     fn show_worker(&mut self, schema: &Schema, worker: &WorkerRow) -> QueryResult<usize> {
