@@ -165,12 +165,13 @@ impl<C: Backend> Source for Database<C> {
 
     fn jobs(&self, wanted: &Wanted, limit: usize) -> Data<(Found, Option<Count>)> {
         let (conn, schema) = (&mut *self.pool.get()?, &self.schema);
-        let found = wanted.find::<C>(conn, schema, limit)?;
-        let count = match wanted.from {
-            None => Some(wanted.count::<C>(conn, schema, &found, limit)?),
-            Some(_) => None,
-        };
-        Ok((found, count))
+        Ok(match wanted.from {
+            None => {
+                let (found, count) = wanted.first::<C>(conn, schema, limit)?;
+                (found, Some(count))
+            }
+            Some(_) => (wanted.find::<C>(conn, schema, limit)?, None),
+        })
     }
 
     fn holder(&self, key: &Key<'_>) -> Data<Option<i64>> {

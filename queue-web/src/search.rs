@@ -36,6 +36,7 @@ const FIELDS: [&str; 6] = ["state", "queue", "kind", "error", "age", "batch"];
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Wanted {
     filter: Filter,
+    of_batch: bool,
     /// One of [`STATES`].
     pub(crate) state: Option<&'static str>,
     /// Where the page begins.
@@ -127,7 +128,8 @@ impl Wanted {
         if let Some(kind) = query.name("kind") {
             filter = filter.kind(kind);
         }
-        if let Some(batch) = query.number("batch")? {
+        let batch = query.number("batch")?;
+        if let Some(batch) = batch {
             filter = filter.batch(batch);
         }
         if let Some(text) = query.get("error") {
@@ -139,7 +141,12 @@ impl Wanted {
         }
         let from = query.get("from").map(str::parse).transpose();
         let from = from.map_err(|_| Unreadable)?;
-        Ok(Self { filter, state, from })
+        Ok(Self {
+            filter,
+            of_batch: batch.is_some(),
+            state,
+            from,
+        })
     }
 
     /// Whether the summary is of the state that was asked for, which the filter knows only in part.
@@ -184,23 +191,35 @@ impl Wanted {
         }
     }
 
-    /// How many there are, as far as they are counted. `first` is the first page, of `limit` jobs at the most.
-    pub(crate) fn count<C: Backend>(
-        &self,
-        conn: &mut C,
-        schema: &Schema,
-        first: &Found,
-        limit: usize,
-    ) -> QueryResult<Count> {
-        let counted = match first.jobs.len() < limit {
-            true => None,
-            false => Some(self.find(conn, schema, COUNTED)?),
+    /// The first `limit` jobs, and how many there are, as far as they are counted.
+    pub(crate) fn first<C: Backend>(&self, conn: &mut C, schema: &Schema, limit: usize) -> QueryResult<(Found, Count)> {
+        let counted = |all: &Found| {
+            let mut count = Count::default();
+            count.rows = all.jobs.len() as u64;
+            count.more = all.next.is_some();
+            count
         };
-        let found = counted.as_ref().unwrap_or(first);
-        let mut count = Count::default();
-        count.rows = found.jobs.len() as u64;
-        count.more = found.next.is_some();
-        Ok(count)
+        if self.goes_by_id() {
+            let mut found = self.find(conn, schema, COUNTED.max(limit))?;
+            let count = counted(&found);
+            if found.jobs.len() > limit {
+                found.jobs.truncate(limit);
+                found.next = found.jobs.last().and_then(place);
+            }
+            return Ok((found, count));
+        }
+        let found = self.find(conn, schema, limit)?;
+        let count = match found.jobs.len() < limit {
+            true => counted(&found),
+            false => counted(&self.find(conn, schema, COUNTED)?),
+        };
+        Ok((found, count))
+    }
+
+    /// Else it goes by the time of the end, which a summary does not tell as exactly as a place needs it.
+    fn goes_by_id(&self) -> bool {
+        let is_open = |state| matches!(stored(state), State::Ready | State::Running);
+        self.of_batch || self.state.is_none_or(is_open)
     }
 }
 
@@ -235,7 +254,7 @@ pub(crate) fn standing(job: &JobSummary) -> &'static str {
     }
 }
 
-/// The place of a job among those that have not ended, which go by id.
+/// The place of a job among those that go by id.
 fn place(job: &JobSummary) -> Option<Place> {
     job.id.to_string().parse().ok()
 }

@@ -25,7 +25,7 @@ const PAGES: &[(&str, i64)] = &[
     ("/jobs?error=nowhere&state=discarded", 40_000),
     ("/jobs?age=7d", 40_000),
     // 10,000 that are open and of each state in which jobs end.
-    ("/jobs?batch=1", 90_000),
+    ("/jobs?batch=1", 42_000),
     ("/jobs?batch=1&state=cancelled", 40_000),
     ("/jobs/cancel?state=ready&which=all", 40_000),
     ("/jobs/requeue?state=discarded&error=no+route&which=all", 40_000),
