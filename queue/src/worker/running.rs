@@ -168,7 +168,7 @@ impl<C: Backend, A: Send + Sync + 'static> Running<C, A> {
             abandoned,
         };
         log::info!(
-            "stopped worker={}: {} completed, {} released, {} abandoned",
+            "stopped worker={}: {} more completed, {} released, {} abandoned",
             shared.worker.id,
             report.completed,
             report.released,
