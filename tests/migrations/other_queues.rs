@@ -8,15 +8,15 @@ use leasehold_tests::TestDb;
 use leasehold_tests::postgres::{Database, database};
 
 /// The one block of SQL in a chapter of the guide.
-fn sql_of(chapter: &str) -> String {
+/// The blocks of SQL in a chapter.
+fn sql_of<const N: usize>(chapter: &str) -> [String; N] {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../docs/guide")
         .join(chapter);
     let text = fs::read_to_string(path).unwrap();
-    let mut blocks = text.split("\n```sql\n").skip(1);
-    let block = blocks.next().and_then(|rest| rest.split_once("\n```"));
-    assert!(blocks.next().is_none(), "{chapter} has more than one block of SQL");
-    block.unwrap().0.to_owned()
+    let blocks = text.split("\n```sql\n").skip(1);
+    let blocks = blocks.filter_map(|rest| Some(rest.split_once("\n```")?.0.to_owned()));
+    blocks.collect::<Vec<_>>().try_into().unwrap()
 }
 
 fn jobs(db: &mut Database) -> Vec<Option<String>> {
@@ -59,7 +59,23 @@ const FANG: &str = r#"
 fn waiting_tasks_of_fang_are_moved_with_their_times_and_what_is_left_of_their_attempts() {
     let mut db = migrated();
     db.sql(FANG);
-    db.sql(&sql_of("from-fang.md"));
+    let [by_the_program, in_sql] = sql_of("from-fang.md");
+    let by_the_program = by_the_program.replace("$1", "'SendMail'");
+    let read = "SELECT concat_ws(' ', id, metadata, pg_typeof(metadata), scheduled_at <= extract(epoch FROM now())) FROM moved";
+    db.sql("CREATE TABLE kept AS SELECT * FROM fang_tasks");
+    db.sql("CREATE TABLE told (line text)");
+    db.sql(&format!("WITH moved AS ({by_the_program}) INSERT INTO told {read}"));
+    let told = db.texts("SELECT line FROM told ORDER BY line");
+    let told: Vec<&str> = told.iter().flatten().map(String::as_str).collect();
+    assert_eq!(
+        told,
+        [
+            r#"00000000-0000-0000-0000-000000000001 {"to": "ada", "type": "SendMail"} text t"#,
+            r#"00000000-0000-0000-0000-000000000002 {"to": "bob", "type": "SendMail"} text f"#,
+        ]
+    );
+    db.sql("DELETE FROM fang_tasks; INSERT INTO fang_tasks SELECT * FROM kept");
+    db.sql(&in_sql);
     let moved = jobs(&mut db);
     let moved: Vec<&str> = moved.iter().flatten().map(String::as_str).collect();
     assert_eq!(
@@ -100,7 +116,8 @@ const APALIS: &str = r#"
 fn waiting_tasks_of_apalis_are_moved_with_their_times_priorities_and_keys() {
     let mut db = migrated();
     db.sql(APALIS);
-    db.sql(&sql_of("from-apalis.md"));
+    let [move_them] = sql_of("from-apalis.md");
+    db.sql(&move_them);
     let moved = jobs(&mut db);
     let moved: Vec<&str> = moved.iter().flatten().map(String::as_str).collect();
     assert_eq!(
